@@ -1,0 +1,9 @@
+"""Decisions in: DataFrames, files and arrays, checked once on the way."""
+
+from ._cells import Cells as Cells
+from ._cells import few_states as few_states
+from ._encoding import Encoding as Encoding
+from ._encoding import StateColumn as StateColumn
+from ._panel import Panel as Panel
+from ._panel import read_file as read_file
+from ._split import unit_folds as unit_folds

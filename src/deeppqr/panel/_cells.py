@@ -1,0 +1,78 @@
+"""Distinct states as numbered cells: what makes a panel tabular."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .._errors import DataError
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The distinct states of a sample, numbered in lexicographic order."""
+
+    states: Float[np.ndarray, "cell state_feature"]
+
+    @classmethod
+    def of(cls, state: Float[np.ndarray, "row state_feature"]) -> "Cells":
+        """The distinct rows of `state`."""
+        codes = _codes(state)
+        _, first = np.unique(codes, return_index=True)
+        return cls(state[first] + 0.0)  # -0.0 and 0.0 are the same state
+
+    def __len__(self) -> int:
+        return len(self.states)
+
+    def locate(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Int[np.ndarray, " row"]:
+        """The cell of each state, or -1 where it is none of them."""
+        both = _codes(np.concatenate([self.states, state + 0.0]))
+        known, queried = both[: len(self)], both[len(self) :]
+        order = np.argsort(known)
+        position = np.searchsorted(known, queried, sorter=order)
+        position = order[np.minimum(position, len(self) - 1)]
+        return np.where(known[position] == queried, position, -1)
+
+    def require(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Int[np.ndarray, " row"]:
+        """The cell of each state, refusing states that are none of them."""
+        cell = self.locate(state)
+        if (cell < 0).any():
+            row = int(np.flatnonzero(cell < 0)[0])
+            raise DataError(
+                f"A tabular fit knows {len(self):,} states, and row {row}, "
+                f"{np.array2string(state[row], precision=4)}, is none of them "
+                f"({int((cell < 0).sum())} rows in all). Predict at observed states, or "
+                'fit with policy="logit", anchor_value="averager" and reward="linear", '
+                "which generalise across states."
+            )
+        return cell
+
+
+def few_states(
+    state: Float[np.ndarray, "row state_feature"],
+    *,
+    rows_per_cell: int,
+    max_cells: int = 5_000,
+) -> bool:
+    """Whether a sample has so few distinct states that each can stand for itself."""
+    probe = state[:: max(1, len(state) // 20_000)]
+    if len(Cells.of(probe)) > max_cells:
+        return False
+    return len(Cells.of(state)) * rows_per_cell <= len(state)
+
+
+def _codes(state: np.ndarray) -> np.ndarray:
+    """One integer per row, equal for equal rows and in lexicographic order.
+
+    Columns are combined one at a time and the codes compressed after each, so the
+    product of the columns' numbers of levels never overflows.
+    """
+    code = np.zeros(len(state), dtype=np.int64)
+    for column in state.T:
+        level, inverse = np.unique(column + 0.0, return_inverse=True)
+        _, code = np.unique(code * len(level) + inverse, return_inverse=True)
+    return code

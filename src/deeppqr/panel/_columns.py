@@ -1,0 +1,118 @@
+"""Frames and arrays to plain columns, whatever library they come from."""
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+import narwhals as nw
+import numpy as np
+
+from .._errors import DataError
+from ._encoding import Column
+
+
+def is_frame(data: Any) -> bool:
+    """Whether `data` is a DataFrame of any kind that narwhals reads."""
+    native = nw.from_native(data, pass_through=True)
+    return isinstance(native, (nw.DataFrame, nw.LazyFrame))
+
+
+def open_frame(frame: Any) -> nw.DataFrame:
+    """The frame behind one eager interface; lazy ones are collected here."""
+    native = nw.from_native(frame, pass_through=True)
+    if isinstance(native, nw.LazyFrame):
+        native = native.collect()
+    if not isinstance(native, nw.DataFrame):
+        raise DataError(
+            "`frame` must be a DataFrame (pandas, polars, pyarrow or another that "
+            f"narwhals reads), but a {type(frame).__name__} arrived. For plain arrays "
+            "use `Panel.from_arrays(state, action, next_state)`."
+        )
+    return native
+
+
+def require_columns(frame: nw.DataFrame, names: Sequence[str], *, role: str) -> None:
+    """Refuse a frame that lacks a column, and say which name may have been meant."""
+    missing = [name for name in names if name not in frame.columns]
+    if missing:
+        close = difflib.get_close_matches(str(missing[0]), map(str, frame.columns), 1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        listed = ", ".join(map(str, frame.columns[:20]))
+        raise DataError(
+            f"`{role}` names the column {missing[0]!r}, but the data have no such column "
+            f"({len(missing)} missing in all: {missing}).{hint} Columns there: {listed}."
+        )
+
+
+def read_columns(frame: Any, names: Sequence[str], *, role: str) -> dict[str, Column]:
+    """The named columns as float64, bool or object arrays; missing is NaN or None."""
+    opened = open_frame(frame)
+    require_columns(opened, names, role=role)
+    return {name: _read_series(opened[name], role) for name in names}
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Refuse state columns named twice."""
+    repeated = sorted({str(name) for name in names if list(names).count(name) > 1})
+    if repeated:
+        raise DataError(
+            f"State columns must have different names, but {repeated[0]!r} stands twice "
+            f"in {list(names)}. Leave the repetition out, or rename it."
+        )
+
+
+def as_array(values: Any) -> np.ndarray:
+    """An array; lists that mix text and numbers keep each entry's own type."""
+    array = np.asarray(values)
+    if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
+        return np.asarray(values, dtype=object)
+    return array
+
+
+def columns_of_array(states: Any, names: Sequence[str]) -> dict[str, Column]:
+    """The columns of an array of states, one row per state, in the panel's order."""
+    array = as_array(states)
+    if array.ndim == 1 and len(names) == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.shape[1] != len(names):
+        got = f"{array.shape[1]} columns" if array.ndim == 2 else f"shape {array.shape}"
+        raise DataError(
+            f"`states` must have {len(names)} columns ({', '.join(map(str, names))}), one "
+            f"row per state, but an array with {got} arrived. Pass the same state columns "
+            "in the same order as in the panel, or a DataFrame with these names."
+        )
+    return {name: _tidy(array[:, index]) for index, name in enumerate(names)}
+
+
+def _read_series(series: nw.Series, role: str) -> Column:
+    dtype = series.dtype
+    null = series.is_null().to_numpy().astype(bool)
+    if dtype.is_numeric():
+        values = np.full(len(series), np.nan)
+        values[~null] = series.filter(~series.is_null()).to_numpy().astype(np.float64)
+        return values
+    if dtype == nw.Boolean and not null.any():
+        return series.to_numpy().astype(bool)
+    if dtype.is_temporal() and role in ("state", "next_state"):
+        raise DataError(
+            f"State column {series.name!r} holds dates or times ({dtype}). A state must "
+            "be numeric, boolean or categorical: convert it to a number first, such as "
+            "the months since a starting date."
+        )
+    values = np.array(series.to_list(), dtype=object)
+    values[null] = None
+    return values
+
+
+def _tidy(column: np.ndarray) -> Column:
+    if column.dtype == np.bool_:
+        return column
+    if column.dtype.kind in "iuf":
+        return column.astype(np.float64)
+    values = column.astype(object)
+    kinds = {type(value) for value in values.tolist() if value is not None}
+    if kinds == {bool}:
+        return values.astype(bool)
+    if kinds and all(issubclass(kind, (int, float, np.number)) for kind in kinds):
+        return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
+    return values

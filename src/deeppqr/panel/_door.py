@@ -1,0 +1,252 @@
+"""The door: every way into a panel is checked here, once, with the row named."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._errors import DataError
+from ._encoding import Column, Encoding, sort_labels
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """Decisions as they arrived: plain columns, one entry per row, nothing checked."""
+
+    state: dict[str, Column]
+    action: np.ndarray
+    next_state: dict[str, Column] | None = None
+    """Named like `state`. Without it, a unit's next row is its next state."""
+    unit: np.ndarray | None = None
+    time: np.ndarray | None = None
+    terminal: np.ndarray | None = None
+    truncated: np.ndarray | None = None
+    weight: np.ndarray | None = None
+
+    def describe_row(self, row: int) -> str:
+        where = []
+        if self.unit is not None:
+            where.append(f"unit {self.unit[row]}")
+        if self.time is not None:
+            where.append(f"time {self.time[row]}")
+        return f"row {row}" + (f" ({', '.join(where)})" if where else "")
+
+
+def admit(
+    raw: Decisions, *, actions: Sequence[Any] | None = None, gaps: str = "error"
+) -> dict[str, Any]:
+    """The fields of a `Panel`, checked, sorted by unit and time, and encoded."""
+    if gaps not in ("error", "split"):
+        raise DataError(f'`gaps` must be "error" or "split", but {gaps!r} arrived.')
+    if not raw.state:
+        raise DataError("`state` must name at least one column, but it is empty.")
+    if len(raw.action) == 0:
+        raise DataError(
+            "The data have no rows. A panel needs at least one decision and the state "
+            "that followed it."
+        )
+    labels, action = _encode_actions(raw, actions)
+    unit_labels, unit = _encode_units(raw)
+    order = _order(raw, unit)
+    encoding = Encoding.learn(raw.state)
+    state = encoding.encode(raw.state, describe_row=raw.describe_row)
+    terminal = _flags(raw, raw.terminal, "terminal")
+    truncated = _flags(raw, raw.truncated, "truncated")
+    weight = _weights(raw)
+    if raw.next_state is None:
+        follows = _follows(raw, unit, order, (terminal | truncated)[order], gaps)
+        next_state = np.full_like(state, np.nan)
+        sources = np.flatnonzero(follows)
+        next_state[order[sources]] = state[order[sources + 1]]
+    else:
+        next_state = _named_next_state(raw, encoding, terminal)
+    known = terminal | ~np.isnan(next_state[:, 0])
+    if not known.any():
+        raise DataError(
+            f"No row has a next state: {len(unit_labels)} unit(s), {len(action)} row(s), "
+            "and a unit's last row has none. PQR needs transitions: give at least one "
+            "unit two consecutive rows, name the next state's columns with `next_state`, "
+            "or mark the rows that end the process with `terminal`."
+        )
+    return {
+        "state": state[order],
+        "action": action[order],
+        "next_state": next_state[order],
+        "unit": unit[order],
+        "terminal": terminal[order],
+        "weight": weight[order],
+        "actions": labels,
+        "encoding": encoding,
+        "unit_labels": unit_labels,
+    }
+
+
+def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
+    """Distinct labels in natural order, as Python values, and each entry's index."""
+    if values.dtype != object:
+        levels, codes = np.unique(values, return_inverse=True)
+        return levels.tolist(), codes.astype(np.int64)
+    entries = values.tolist()
+    levels = sort_labels(set(entries))
+    code_of = {level: code for code, level in enumerate(levels)}
+    return levels, np.array([code_of[entry] for entry in entries], dtype=np.int64)
+
+
+def missing_entries(values: np.ndarray) -> np.ndarray:
+    """Which entries are missing, for columns of any type."""
+    if values.dtype == object:
+        return np.array([v is None or v != v for v in values.tolist()], dtype=bool)
+    if values.dtype.kind == "f":
+        return np.isnan(values)
+    if values.dtype.kind in "mM":
+        return np.isnat(values)
+    return np.zeros(len(values), dtype=bool)
+
+
+def _refuse_missing(raw: Decisions, values: np.ndarray, role: str, advice: str) -> None:
+    missing = missing_entries(values)
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise DataError(
+            f"`{role}` must not be missing, but row {row} has none "
+            f"({int(missing.sum())} rows in all). {advice}"
+        )
+
+
+def _encode_actions(raw: Decisions, actions: Sequence[Any] | None):
+    _refuse_missing(
+        raw,
+        raw.action,
+        "action",
+        "Drop these rows, or give doing nothing a label of its own.",
+    )
+    observed, codes = encode_labels(raw.action)
+    labels = tuple(observed if actions is None else actions)
+    if len(set(labels)) != len(labels):
+        raise DataError(f"`actions` must be distinct, but {list(labels)} repeats a label.")
+    position = {label: index for index, label in enumerate(labels)}
+    unknown = [label for label in observed if label not in position]
+    if unknown:
+        row = int(np.flatnonzero(codes == observed.index(unknown[0]))[0])
+        raise DataError(
+            f"`actions` lists {list(labels)}, but {raw.describe_row(row)} took "
+            f"{unknown[0]!r} ({len(unknown)} labels are missing from the list). Add them "
+            "to `actions`, or leave `actions` out to take every label that occurs."
+        )
+    if len(labels) < 2 and len(codes) > 1:
+        raise DataError(
+            f"Every row takes the same action, {observed[0]!r}. Decisions need at least "
+            "two actions; without a choice there is nothing to learn a reward from."
+        )
+    return labels, np.array([position[label] for label in observed])[codes]
+
+
+def _encode_units(raw: Decisions) -> tuple[list[Any], np.ndarray]:
+    if raw.unit is None:
+        return [0], np.zeros(len(raw.action), dtype=np.int64)
+    _refuse_missing(raw, raw.unit, "unit", "Every decision must say who took it.")
+    return encode_labels(raw.unit)
+
+
+def _order(raw: Decisions, unit: np.ndarray) -> np.ndarray:
+    """The order that sorts the rows by unit and time."""
+    if raw.time is None:
+        return np.argsort(unit, kind="stable")
+    _refuse_missing(raw, raw.time, "time", "Every decision must say when it was taken.")
+    if raw.time.dtype == object:
+        text = [row for row, value in enumerate(raw.time) if isinstance(value, str)]
+        if text:
+            raise DataError(
+                f"`time` must be a number or a date, but row {text[0]} has the text "
+                f"{raw.time[text[0]]!r} ({len(text)} rows in all). "
+                "Text does not sort in time ('10' comes before '9'): convert the column "
+                "to integers or dates."
+            )
+    _, rank = encode_labels(raw.time)
+    order = np.lexsort((rank, unit))
+    same = (np.diff(unit[order]) == 0) & (np.diff(rank[order]) == 0)
+    if same.any():
+        first = int(np.flatnonzero(same)[0])
+        rows = sorted((int(order[first]), int(order[first + 1])))
+        raise DataError(
+            f"Each unit may decide once per time, but rows {rows[0]} and {rows[1]} are "
+            f"both {raw.describe_row(rows[0]).partition(' (')[2].rstrip(')')} "
+            f"({int(same.sum())} such pairs). Drop duplicates, or use a finer `time`."
+        )
+    return order
+
+
+def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
+    """Whether, in sorted order, the row after this one is the unit's next period."""
+    follows = np.append(np.diff(unit[order]) == 0, False) & ~ended
+    if raw.time is None or raw.time.dtype.kind not in "iuf":
+        return follows
+    time = raw.time[order].astype(np.float64)
+    if not np.all(time == np.round(time)):
+        return follows
+    step = np.append(np.diff(time), np.inf)
+    period = step[follows].min() if follows.any() else 1.0
+    gap = follows & (step != period)
+    if gap.any() and gaps == "error":
+        at = int(np.flatnonzero(gap)[0])
+        raise DataError(
+            f"Unit {raw.unit[order[at]] if raw.unit is not None else 0} jumps from time "
+            f"{raw.time[order[at]]} (row {order[at]}) to {raw.time[order[at + 1]]} "
+            f"(row {order[at + 1]}), where steps of {period:g} are the rule "
+            f"({int(gap.sum())} gaps in all). The state in between was not seen, so "
+            'there is no next state there. Fill the rows in, or pass gaps="split" to end '
+            "the sequence at each gap."
+        )
+    return follows & ~gap
+
+
+def _named_next_state(raw: Decisions, encoding: Encoding, ended: np.ndarray):
+    assert raw.next_state is not None
+    absent = np.stack([missing_entries(column) for column in raw.next_state.values()])
+    partly = absent.any(axis=0) & ~absent.all(axis=0) & ~ended
+    if partly.any():
+        row = int(np.flatnonzero(partly)[0])
+        name = list(raw.next_state)[int(np.flatnonzero(absent[:, row])[0])]
+        raise DataError(
+            f"The next state must be given whole or not at all, but "
+            f"{raw.describe_row(row)} misses {name!r} and has the rest "
+            f"({int(partly.sum())} rows in all). Fill it in, or empty the whole next "
+            "state of these rows."
+        )
+    next_state = encoding.encode(
+        raw.next_state,
+        describe_row=raw.describe_row,
+        missing_allowed=absent.all(axis=0) | ended,
+    )
+    next_state[ended | np.isnan(next_state).any(axis=1)] = np.nan
+    return next_state
+
+
+def _flags(raw: Decisions, values: np.ndarray | None, role: str) -> np.ndarray:
+    if values is None:
+        return np.zeros(len(raw.action), dtype=bool)
+    wrong = np.array([value not in (0, 1) for value in values.tolist()], dtype=bool)
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"`{role}` must be true or false (or 1 or 0), but {raw.describe_row(row)} has "
+            f"{values[row]!r} ({int(wrong.sum())} rows in all)."
+        )
+    return values.astype(bool)
+
+
+def _weights(raw: Decisions) -> np.ndarray:
+    if raw.weight is None:
+        return np.ones(len(raw.action))
+    weight = np.asarray(raw.weight, dtype=np.float64)
+    wrong = ~(np.isfinite(weight) & (weight >= 0))
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"`weight` must be finite and not negative, but {raw.describe_row(row)} has "
+            f"{weight[row]} ({int(wrong.sum())} rows in all)."
+        )
+    if not (weight > 0).any():
+        raise DataError("`weight` is zero in every row; at least one must be positive.")
+    return weight

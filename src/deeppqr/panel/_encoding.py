@@ -1,0 +1,195 @@
+"""State columns to numbers: which columns, of which kind, with which categories."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+
+Kind = Literal["numeric", "boolean", "categorical"]
+Column = np.ndarray
+"""One column as read: float64, bool or object; a missing entry is NaN or None."""
+
+
+@dataclass(frozen=True)
+class StateColumn:
+    """One state column: its name, kind and, if categorical, its levels in order."""
+
+    name: str
+    kind: Kind
+    categories: tuple[Any, ...] = ()
+
+    @property
+    def width(self) -> int:
+        # The first category is the reference: K levels take K - 1 indicator columns,
+        # so that the encoded states never contain the constant.
+        return len(self.categories) - 1 if self.kind == "categorical" else 1
+
+    @property
+    def feature_names(self) -> list[str]:
+        if self.kind == "categorical":
+            return [f"{self.name}={level}" for level in self.categories[1:]]
+        return [self.name]
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """How the user's state columns become the numeric matrix every kernel works on.
+
+    Learned once, when the panel is built; remembered by the fit and applied again to
+    the states of every prediction, so that a category means the same in both.
+    """
+
+    columns: tuple[StateColumn, ...]
+
+    @classmethod
+    def learn(cls, columns: Mapping[str, Column]) -> "Encoding":
+        """The encoding that fits these columns: kinds by type, categories sorted."""
+        return cls(tuple(_learn_column(name, col) for name, col in columns.items()))
+
+    @property
+    def names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+    @property
+    def feature_names(self) -> list[str]:
+        return [name for column in self.columns for name in column.feature_names]
+
+    def feature(self, name: str) -> int:
+        """The index, in the encoded matrix, of the numeric or boolean column `name`."""
+        matches = [column for column in self.columns if column.name == name]
+        if not matches or matches[0].kind == "categorical":
+            kind = "a categorical column" if matches else "not a state column"
+            raise DataError(
+                f"`anchor_reward` names the column {name!r}, which is {kind}. It must be "
+                f"one of the numeric state columns {self.names}, a number, or a function "
+                "of the states. Add the column to `state`, or pass a function."
+            )
+        return self.feature_names.index(name)
+
+    def encode(
+        self,
+        columns: Mapping[str, Column],
+        *,
+        describe_row: Callable[[int], str],
+        missing_allowed: np.ndarray | None = None,
+    ) -> Float[np.ndarray, "row state_feature"]:
+        """The encoded matrix; rows in `missing_allowed` may miss, and become NaN."""
+        num_rows = len(next(iter(columns.values())))
+        matrix = np.empty((num_rows, len(self.feature_names)))
+        start = 0
+        for spec, (name, values) in zip(self.columns, columns.items(), strict=True):
+            block = matrix[:, start : start + spec.width]
+            _encode_column(spec, name, values, block, describe_row, missing_allowed)
+            start += spec.width
+        return matrix
+
+    def encode_any(self, states: Any) -> Float[np.ndarray, "row state_feature"]:
+        """Encode the states of a prediction: a frame, or an array of raw columns."""
+        from ._columns import columns_of_array, is_frame, read_columns
+
+        if is_frame(states):
+            columns = read_columns(states, self.names, role="state")
+        else:
+            columns = columns_of_array(states, self.names)
+        return self.encode(columns, describe_row=lambda row: f"row {row}")
+
+    def decode(self, matrix: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
+        """The user's columns back: float64 if all are numeric, objects otherwise."""
+        if all(column.kind != "categorical" for column in self.columns):
+            return matrix
+        out = np.empty((len(matrix), len(self.columns)), dtype=object)
+        start = 0
+        for index, column in enumerate(self.columns):
+            block = matrix[:, start : start + column.width]
+            out[:, index] = _decode_column(column, block)
+            start += column.width
+        return out
+
+
+def _learn_column(name: str, values: Column) -> StateColumn:
+    if values.dtype == np.float64:
+        return StateColumn(name, "numeric")
+    if values.dtype == np.bool_:
+        return StateColumn(name, "boolean")
+    levels = {value for value in values.tolist() if not _is_missing(value)}
+    return StateColumn(name, "categorical", tuple(sort_labels(levels)))
+
+
+def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> None:
+    if spec.kind == "categorical":
+        code_of = {level: code for code, level in enumerate(spec.categories)}
+        codes = np.array([code_of.get(value, -1) for value in values.tolist()])
+        missing = np.array([_is_missing(value) for value in values.tolist()])
+        unseen = (codes < 0) & ~missing
+        if unseen.any():
+            row = int(np.flatnonzero(unseen)[0])
+            known = ", ".join(repr(level) for level in spec.categories[:8])
+            raise DataError(
+                f"State column {name!r} has the category {values[row]!r} in "
+                f"{describe_row(row)}, which was not in the data the encoding was "
+                f"learned from ({int(unseen.sum())} such rows). Known categories: "
+                f"{known}{', ...' if len(spec.categories) > 8 else ''}. Drop these rows "
+                "or map them to a known category."
+            )
+        block[:] = codes[:, None] == np.arange(1, len(spec.categories))
+    else:
+        numbers = _as_float(values, name)
+        missing = np.isnan(numbers)
+        block[:, 0] = numbers
+        infinite = np.isinf(numbers)
+        if infinite.any():
+            row = int(np.flatnonzero(infinite)[0])
+            raise DataError(
+                f"State column {name!r} must be finite, but {describe_row(row)} has "
+                f"{numbers[row]} ({int(infinite.sum())} rows in all). Remove these rows "
+                "or cap the value."
+            )
+    block[missing] = np.nan
+    if missing_allowed is not None:
+        missing = missing & ~missing_allowed
+    if missing.any():
+        row = int(np.flatnonzero(missing)[0])
+        raise DataError(
+            f"State column {name!r} must not be missing, but {describe_row(row)} has no "
+            f"value ({int(missing.sum())} rows in all). Drop these rows, or fill the "
+            "column in and add an indicator column for the filled rows."
+        )
+
+
+def _decode_column(column: StateColumn, block: np.ndarray) -> np.ndarray:
+    if column.kind == "categorical":
+        codes = np.where(block.any(axis=1), block.argmax(axis=1) + 1, 0)
+        return np.array(column.categories, dtype=object)[codes]
+    return block[:, 0] if column.kind == "numeric" else block[:, 0].astype(bool)
+
+
+def _as_float(values: Column, name: str) -> np.ndarray:
+    if values.dtype != object:
+        return values.astype(np.float64)
+    text = [
+        value
+        for value in values.tolist()
+        if not isinstance(value, (int, float, type(None)))
+    ]
+    if text:
+        raise DataError(
+            f"State column {name!r} was numeric when the encoding was learned, but holds "
+            f"{text[0]!r} now ({len(text)} rows in all). Convert the column to numbers."
+        )
+    return np.array([np.nan if v is None else v for v in values.tolist()], dtype=np.float64)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and np.isnan(value))
+
+
+def sort_labels(labels: Sequence[Any] | set[Any]) -> list[Any]:
+    """Labels in their natural order; by type and text where they do not compare."""
+    try:
+        return sorted(labels)
+    except TypeError:
+        return sorted(labels, key=lambda label: (type(label).__name__, str(label)))

@@ -1,0 +1,307 @@
+"""Observed decisions of many units: the one input of every estimator."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from .._errors import DataError
+from ._columns import (
+    as_array,
+    columns_of_array,
+    open_frame,
+    read_columns,
+    refuse_repeated,
+    require_columns,
+)
+from ._door import Decisions, admit
+from ._encoding import Encoding
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Panel:
+    """Observed decisions of many units, one row per decision.
+
+    Rows are aligned: seeing `state[i]`, unit `unit[i]` took `action[i]` and one period
+    later saw `next_state[i]`, which is never another unit's first row. Build one with
+    `from_frame`, `from_file` or `from_arrays`; all three pass the same checks.
+    """
+
+    state: Float[np.ndarray, "row state_feature"]
+    """Encoded states: numbers as they are, categories as indicator columns."""
+    action: Int[np.ndarray, " row"]
+    """Index into `actions`."""
+    next_state: Float[np.ndarray, "row state_feature"]
+    """NaN where the next state was not seen (truncated) or does not exist (terminal)."""
+    unit: Int[np.ndarray, " row"]
+    """Who decided, as an index into `unit_labels`. Units are kept whole when data are
+    split, and errors are clustered on them."""
+    terminal: Bool[np.ndarray, " row"]
+    """The process ended with this decision: nothing of value follows."""
+    weight: Float[np.ndarray, " row"]
+    actions: tuple[Any, ...]
+    encoding: Encoding
+    unit_labels: Sequence[Any]
+
+    @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        state: Sequence[str] | str,
+        action: str,
+        unit: str | None = None,
+        time: str | None = None,
+        next_state: Sequence[str] | str | None = None,
+        terminal: str | None = None,
+        truncated: str | None = None,
+        weight: str | None = None,
+        actions: Sequence[Any] | None = None,
+        gaps: str = "error",
+    ) -> "Panel":
+        """A panel from a DataFrame: pandas, polars, pyarrow or any that narwhals reads.
+
+        Parameters
+        ----------
+        frame
+            One row per decision, in any order.
+        state
+            Columns that describe what the unit saw: numeric, boolean or categorical
+            (text counts as categorical).
+        action
+            Column of what it did; labels of any type.
+        unit, time
+            Who decided and when. Without `unit` all rows belong to one unit; without
+            `time` a unit's rows are taken to be in order.
+        next_state
+            Columns of the state that followed, one for each column of `state`. Without
+            them it is the unit's next row, and its last row has none.
+        terminal
+            Column that is true where the process ended with the decision, so that
+            nothing of value follows. An unmarked last row is merely *truncated*: its
+            next state exists and was not seen, and it is never valued at zero.
+        truncated
+            Column that is true where the observed sequence breaks off although the unit
+            has later rows, as between episodes. A next state given by name is kept.
+        weight
+            Column of sampling weights; they count in every step.
+        actions
+            All labels in the order wanted for the columns of the reward; by default
+            those that occur, sorted.
+        gaps
+            What to do when integer times skip a period: `"error"`, or `"split"` to end
+            the sequence there.
+        """
+        opened = open_frame(frame)
+        names = [state] if isinstance(state, str) else list(state)
+        refuse_repeated(names)
+        next_names = [next_state] if isinstance(next_state, str) else next_state
+        if next_names is not None and len(next_names) != len(names):
+            raise DataError(
+                f"`next_state` must name one column for each of the {len(names)} state "
+                f"columns {names}, but it names {len(next_names)}: {list(next_names)}."
+            )
+        raw = Decisions(
+            state=read_columns(opened, names, role="state"),
+            action=_labels(opened, action, "action"),
+            next_state=None
+            if next_names is None
+            else read_columns(opened, next_names, role="next_state"),
+            unit=_optional(opened, unit, "unit"),
+            time=_optional(opened, time, "time"),
+            terminal=_optional(opened, terminal, "terminal"),
+            truncated=_optional(opened, truncated, "truncated"),
+            weight=_optional(opened, weight, "weight"),
+        )
+        return cls(**admit(raw, actions=actions, gaps=gaps))
+
+    @classmethod
+    def from_file(cls, path: str | Path, **columns: Any) -> "Panel":
+        """A panel from a CSV or Parquet file; the keywords are those of `from_frame`."""
+        return cls.from_frame(read_file(path), **columns)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        state: Any,
+        action: Any,
+        next_state: Any,
+        *,
+        unit: Any = None,
+        terminal: Any = None,
+        weight: Any = None,
+        actions: Sequence[Any] | None = None,
+        state_names: Sequence[str] | None = None,
+    ) -> "Panel":
+        """A panel from aligned arrays, one row per decision.
+
+        A row of NaN in `next_state` says that the next state was not seen; `terminal`
+        marks the rows after which there is none. Other arguments as in `from_frame`.
+        """
+        state = _two_dimensional(state, "state")
+        next_state = _two_dimensional(next_state, "next_state")
+        columns = {
+            "state": state,
+            "action": np.asarray(action),
+            "next_state": next_state,
+        }
+        for role, values in (
+            ("unit", unit),
+            ("terminal", terminal),
+            ("weight", weight),
+        ):
+            columns[role] = None if values is None else np.asarray(values)
+        for role, values in columns.items():
+            if values is not None and len(values) != len(state):
+                raise DataError(
+                    f"`{role}` must have one entry per row of `state` ({len(state)}), "
+                    f"but it has {len(values)}."
+                )
+        if state_names is None:
+            state_names = [f"x{i + 1}" for i in range(state.shape[1])]
+        refuse_repeated(state_names)
+        columns["state"] = columns_of_array(state, state_names)
+        columns["next_state"] = columns_of_array(next_state, state_names)
+        return cls(**admit(Decisions(**columns), actions=actions))
+
+    def __len__(self) -> int:
+        return len(self.action)
+
+    def __repr__(self) -> str:
+        return (
+            f"Panel({len(self):,} decisions by {self.num_units:,} units; states "
+            f"{self.encoding.names}; actions {list(self.actions)}; "
+            f"{int(self.has_next.sum()):,} next states seen, "
+            f"{int(self.terminal.sum()):,} terminal rows)"
+        )
+
+    @property
+    def num_actions(self) -> int:
+        return len(self.actions)
+
+    @property
+    def num_units(self) -> int:
+        return len(self.unit_labels)
+
+    @cached_property
+    def has_next(self) -> Bool[np.ndarray, " row"]:
+        """Rows whose next state was seen."""
+        return ~np.isnan(self.next_state[:, 0])
+
+    @property
+    def is_transition(self) -> Bool[np.ndarray, " row"]:
+        """Rows that say what a decision led to: a next state, or the end."""
+        return self.has_next | self.terminal
+
+    @property
+    def effective_units(self) -> float:
+        """Kish's effective number of units: few heavy units count as few."""
+        total = np.bincount(self.unit, weights=self.weight)
+        return float(total.sum() ** 2 / (total**2).sum())
+
+    def action_index(self, label: Any, *, role: str = "anchor") -> int:
+        """The column of an action label."""
+        for index, candidate in enumerate(self.actions):
+            if candidate == label:
+                return index
+        raise DataError(
+            f"`{role}` must be one of the actions {list(self.actions)}, but it is "
+            f"{label!r}."
+        )
+
+    def select(self, rows: Bool[np.ndarray, " row"]) -> "Panel":
+        """The panel of these rows alone, with the same actions and encoding."""
+        labels, unit = np.unique(self.unit[rows], return_inverse=True)
+        return Panel(
+            self.state[rows],
+            self.action[rows],
+            self.next_state[rows],
+            unit.astype(np.int64),
+            self.terminal[rows],
+            self.weight[rows],
+            self.actions,
+            self.encoding,
+            [self.unit_labels[label] for label in labels],
+        )
+
+    def to_frame(self):
+        """A polars DataFrame with columns `unit`, `time`, the states and `action`.
+
+        `time` counts a unit's rows from zero and skips a number where the next row is not
+        the next state. `terminal` and `weight` are added where they say anything. A next
+        state that is no row's state is not kept.
+        """
+        import polars as pl
+
+        decoded = self.encoding.decode(self.state)
+        states = {
+            column.name: decoded[:, index].tolist()
+            for index, column in enumerate(self.encoding.columns)
+        }
+        columns = {
+            "unit": [self.unit_labels[code] for code in self.unit],
+            "time": self._clock(),
+            **states,
+            "action": [self.actions[code] for code in self.action],
+        }
+        if self.terminal.any():
+            columns["terminal"] = self.terminal
+        if np.any(self.weight != 1):
+            columns["weight"] = self.weight
+        return pl.DataFrame(columns, strict=False)
+
+    def _clock(self) -> Int[np.ndarray, " row"]:
+        same_unit = np.diff(self.unit) == 0
+        chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
+        ticks = np.append(0, np.where(chained | self.terminal[:-1], 1, 2) * same_unit)
+        first = np.flatnonzero(np.append(True, ~same_unit))
+        total = np.cumsum(ticks)
+        return total - np.repeat(total[first], np.diff(np.append(first, len(self))))
+
+
+def read_file(path: str | Path):
+    """A polars DataFrame from a CSV or Parquet file, told apart by its ending."""
+    import polars as pl
+
+    path = Path(path)
+    readers = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".pq": pl.read_parquet}
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise DataError(
+            f"{path} must be a .csv, .parquet or .pq file, but it ends in {path.suffix!r}."
+        )
+    if not path.is_file():
+        raise DataError(f"There is no file {path}.")
+    try:
+        return reader(path)
+    except (pl.exceptions.PolarsError, OSError) as problem:
+        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        raise DataError(f"{path} could not be read: {reason}") from problem
+
+
+def _labels(frame, name: str, role: str) -> np.ndarray:
+    require_columns(frame, [name], role=role)
+    series = frame[name]
+    dtype = series.dtype
+    if not series.is_null().any() and (dtype.is_numeric() or dtype.is_temporal()):
+        return series.to_numpy()
+    return np.array(series.to_list(), dtype=object)
+
+
+def _optional(frame, name: str | None, role: str) -> np.ndarray | None:
+    return None if name is None else _labels(frame, name, role)
+
+
+def _two_dimensional(values: Any, role: str) -> np.ndarray:
+    array = as_array(values)
+    array = array[:, None] if array.ndim == 1 else array
+    if array.ndim != 2:
+        raise DataError(
+            f"`{role}` must have one row per decision and one column per state variable, "
+            f"but its shape is {array.shape}."
+        )
+    return array

@@ -1,0 +1,47 @@
+"""Shared fixtures. Annotations are enforced: every call is checked against its shapes."""
+
+import jax
+import jax.random as jr
+import numpy as np
+import pytest
+from jaxtyping import install_import_hook
+
+# Before the package is imported, so that every annotated function is wrapped.
+install_import_hook("deeppqr", "typecheck.check")
+
+jax.config.update("jax_numpy_rank_promotion", "raise")
+
+
+@pytest.fixture
+def key():
+    return jr.key(0)
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(0)
+
+
+@pytest.fixture(scope="session")
+def tabular():
+    """A 7 x 3 world and 20,000 decisions in it; the anchor's reward varies."""
+    from deeppqr.worlds import random_tabular
+
+    world = random_tabular(seed=4)
+    return world, world.simulate(steps=20_000, units=100, seed=5)
+
+
+@pytest.fixture(scope="session")
+def paper():
+    """The paper's world at p = 3 and 6,000 decisions in it."""
+    from deeppqr.worlds import PaperWorld
+
+    world = PaperWorld(p=3, reward_scale=5.0, seed=1)
+    return world, world.simulate(steps=6_000, units=60, seed=2)
+
+
+@pytest.fixture
+def anchor_reward(tabular):
+    """The tabular world's g, as a function of its states."""
+    world, _ = tabular
+    return lambda states: world.mdp.reward[states[:, 0].astype(int), 0]
