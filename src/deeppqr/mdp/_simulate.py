@@ -1,0 +1,83 @@
+"""Panels of decisions made by a policy in a world."""
+
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .._errors import DataError
+from ..panel import Panel
+
+
+@runtime_checkable
+class World(Protocol):
+    """What simulation needs to know of a world."""
+
+    @property
+    def actions(self) -> tuple[Any, ...]: ...
+    @property
+    def state_names(self) -> list[str]: ...
+    def initial_states(self, number: int, rng: np.random.Generator) -> np.ndarray: ...
+    def next_states(
+        self, state: np.ndarray, action: np.ndarray, rng: np.random.Generator
+    ) -> np.ndarray: ...
+    def log_policy(self, states: np.ndarray) -> np.ndarray: ...
+
+
+def simulate(
+    world: World, *, steps: int, units: int, seed: int, policy: Any = None
+) -> Panel:
+    """Decisions of `units` independent units, `steps` in all, as a panel.
+
+    `policy` is a function from states to log-probabilities, one column per action; by
+    default the world's own optimal policy. Every row's next state is kept, the last
+    one's too: it was drawn like the others.
+    """
+    horizon = split_steps(steps, units)
+    rng = np.random.default_rng(seed)
+    log_policy = world.log_policy if policy is None else policy
+    state = world.initial_states(units, rng)
+    path = np.empty((horizon + 1, *state.shape))
+    action = np.empty((horizon, units), dtype=np.int64)
+    path[0] = state
+    for t in range(horizon):
+        action[t] = draw(np.exp(log_policy(path[t])), rng)
+        path[t + 1] = world.next_states(path[t], action[t], rng)
+    return panel_of_paths(world, path, action)
+
+
+def split_steps(steps: int, units: int) -> int:
+    """Steps per unit, refusing a total that does not divide."""
+    if units < 1 or steps < units or steps % units:
+        raise DataError(
+            f"`steps` is the total over all units and must be a multiple of `units`, but "
+            f"{steps} steps do not split evenly over {units} units."
+        )
+    return steps // units
+
+
+def draw(
+    probability: Float[np.ndarray, "row choice"], rng: np.random.Generator
+) -> Int[np.ndarray, " row"]:
+    """One choice per row, by inverting the cumulative distribution."""
+    cumulative = np.cumsum(probability, axis=1)
+    uniform = rng.random((len(probability), 1)) * cumulative[:, -1:]
+    return (uniform > cumulative[:, :-1]).sum(axis=1)
+
+
+def panel_of_paths(
+    world: World,
+    path: Float[np.ndarray, "time_and_end unit state_feature"],
+    action: Int[np.ndarray, "time unit"],
+) -> Panel:
+    """The panel of complete paths, unit by unit."""
+    horizon, units = action.shape
+    by_unit = lambda values: values.swapaxes(0, 1).reshape(horizon * units, -1)
+    return Panel.from_arrays(
+        by_unit(path[:-1]),
+        np.asarray(world.actions)[by_unit(action)[:, 0]],
+        by_unit(path[1:]),
+        unit=np.repeat(np.arange(units), horizon),
+        actions=world.actions,
+        state_names=world.state_names,
+    )

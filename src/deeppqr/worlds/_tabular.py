@@ -1,0 +1,102 @@
+"""Worlds on a finite table, whose states are the numbers 0, 1, 2, ..."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+from ..mdp import SoftSolution, TabularMDP, simulate, solve_soft
+from ..mdp._simulate import draw
+from ..panel import Panel
+
+
+@dataclass(frozen=True, eq=False)
+class TabularWorld:
+    """A tabular decision problem with its exact solution; states are cell numbers."""
+
+    mdp: TabularMDP
+
+    @cached_property
+    def solution(self) -> SoftSolution:
+        return solve_soft(self.mdp)
+
+    @property
+    def discount(self) -> float:
+        return self.mdp.discount
+
+    @property
+    def temperature(self) -> float:
+        return self.mdp.temperature
+
+    @property
+    def actions(self) -> tuple[int, ...]:
+        return tuple(range(self.mdp.reward.shape[1]))
+
+    @property
+    def state_names(self) -> list[str]:
+        return ["s"]
+
+    @property
+    def states(self) -> Float[np.ndarray, "state 1"]:
+        """Every state once, as one column."""
+        return np.arange(len(self.mdp.reward), dtype=np.float64)[:, None]
+
+    def reward(self, states) -> Float[np.ndarray, "row action"]:
+        return self.mdp.reward[self._cell(states)]
+
+    def q(self, states) -> Float[np.ndarray, "row action"]:
+        return self.solution.q[self._cell(states)]
+
+    def value(self, states) -> Float[np.ndarray, " row"]:
+        return self.solution.value[self._cell(states)]
+
+    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+        return self.solution.log_policy[self._cell(states)]
+
+    def initial_states(self, number: int, rng: np.random.Generator) -> np.ndarray:
+        return rng.integers(len(self.mdp.reward), size=(number, 1)).astype(np.float64)
+
+    def next_states(self, state, action, rng: np.random.Generator) -> np.ndarray:
+        moves = self.mdp.transition[self._cell(state), action]
+        return draw(moves, rng)[:, None].astype(np.float64)
+
+    def simulate(self, *, steps: int, units: int = 50, seed: int = 1) -> Panel:
+        """Decisions of the exactly optimal policy."""
+        return simulate(self, steps=steps, units=units, seed=seed)
+
+    def _cell(self, states) -> np.ndarray:
+        cell = np.asarray(states, dtype=np.float64).reshape(-1)
+        wrong = ~np.isin(cell, self.states[:, 0])
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                f"`states` must be whole numbers from 0 to {len(self.states) - 1}, but "
+                f"row {row} is {cell[row]} ({int(wrong.sum())} rows in all)."
+            )
+        return cell.astype(np.int64)
+
+
+def random_tabular(
+    num_states: int = 7,
+    num_actions: int = 3,
+    *,
+    discount: float = 0.9,
+    temperature: float = 1.0,
+    seed: int = 0,
+) -> TabularWorld:
+    """A random world: Gaussian rewards and Dirichlet transitions.
+
+    Every reward is random, that of action 0 too: as the anchor it has a reward that
+    varies with the state, `world.mdp.reward[:, 0]`.
+    """
+    rng = np.random.default_rng(seed)
+    return TabularWorld(
+        TabularMDP(
+            rng.normal(size=(num_states, num_actions)),
+            rng.dirichlet(np.ones(num_states), size=(num_states, num_actions)),
+            discount,
+            temperature,
+        )
+    )
