@@ -1,0 +1,74 @@
+"""Progress of long work: shown in a terminal, silent everywhere else.
+
+Nothing is drawn unless `show()` is active (the command line turns it on) and the work
+has lasted two seconds, so that a library call from a notebook or a test prints nothing.
+"""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+DELAY = 2.0
+_shown: ContextVar[bool] = ContextVar("deeppqr_progress", default=False)
+
+
+@dataclass
+class Progress:
+    """One running task."""
+
+    label: str
+    total: int
+    started: float = field(default_factory=time.monotonic)
+    done: int = 0
+    _bar: object | None = None
+    _task: object | None = None
+
+    def advance(self, steps: int = 1, *, note: str = "") -> None:
+        self.done += steps
+        if not _shown.get() or time.monotonic() - self.started < DELAY:
+            return
+        if self._bar is None:
+            self._open()
+        self._bar.update(self._task, completed=self.done, note=note)  # type: ignore
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.stop()  # type: ignore
+
+    def _open(self) -> None:
+        from rich import progress as rich
+        from rich.console import Console
+
+        columns = (
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(bar_width=30),
+            rich.TaskProgressColumn(),
+            rich.TimeRemainingColumn(),
+            rich.TextColumn("{task.fields[note]}"),
+        )
+        bar = rich.Progress(*columns, console=Console(stderr=True), transient=True)
+        bar.start()
+        self._bar = bar
+        self._task = bar.add_task(self.label, total=self.total, note="")
+
+
+@contextmanager
+def track(label: str, total: int) -> Iterator[Progress]:
+    """A task of `total` steps; the bar goes away when the block ends."""
+    progress = Progress(label, total)
+    try:
+        yield progress
+    finally:
+        progress.close()
+
+
+@contextmanager
+def show(visible: bool = True) -> Iterator[None]:
+    """Draw progress bars inside this block."""
+    token = _shown.set(visible)
+    try:
+        yield
+    finally:
+        _shown.reset(token)

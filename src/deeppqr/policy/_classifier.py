@@ -1,0 +1,49 @@
+"""Any scikit-learn classifier as a policy."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from sklearn.base import clone
+
+from .._sklearn import fit_weighted, seeded
+from ..panel import Panel
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    cross_validate,
+    draw_folds,
+)
+
+
+@dataclass(frozen=True)
+class Classifier(AbstractPolicyEstimator):
+    """A scikit-learn classifier with `predict_proba`; it is cloned, never changed."""
+
+    estimator: Any
+
+    def fit(self, panel, *, key):
+        key_seed = jr.fold_in(key, 1)
+
+        def maximise(part: Panel) -> ClassifierPolicy:
+            model = seeded(clone(self.estimator), key=key_seed)
+            fit_weighted(model, part.state, part.action, part.weight)
+            return ClassifierPolicy(model)
+
+        # One fold is judged, not five: the user's classifier may be slow.
+        fold = draw_folds(panel, key=key)
+        held_out = cross_validate(maximise, panel, fold, judged=[0])
+        return PolicyFit(maximise(panel), held_out, type(self.estimator).__name__)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassifierPolicy(AbstractPolicy):
+    """A fitted classifier; a probability of zero becomes a log-probability of -inf."""
+
+    estimator: Any
+
+    def log_prob(self, state):
+        with np.errstate(divide="ignore"):
+            return np.log(np.asarray(self.estimator.predict_proba(state), np.float64))

@@ -1,0 +1,59 @@
+"""The policy as a table of frequencies, for panels with few distinct states."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..panel import Cells, Panel
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    cross_validate,
+    draw_folds,
+    log_shares,
+)
+
+
+@dataclass(frozen=True)
+class Frequency(AbstractPolicyEstimator):
+    r"""How often each action was taken in each distinct state, smoothed.
+
+    $$\hat\pi(a|s) = \frac{n(s,a) + c\,\bar\pi(a)}{n(s) + c},$$
+    where $\bar\pi$ are the overall shares and `smoothing` is $c$: that many pseudo-rows
+    of average behaviour per state. A state never decided in gets the overall shares.
+    """
+
+    smoothing: float = 1.0
+
+    def fit(self, panel, *, key):
+        policy = self._tabulate(panel)
+        held_out = cross_validate(self._tabulate, panel, draw_folds(panel, key=key))
+        return PolicyFit(
+            policy, held_out, f"frequencies in {len(policy.cells):,} distinct states"
+        )
+
+    def _tabulate(self, panel: Panel) -> "FrequencyPolicy":
+        cells = Cells.of(panel.state)
+        at = cells.locate(panel.state) * panel.num_actions + panel.action
+        size = len(cells) * panel.num_actions
+        count = np.bincount(at, panel.weight, size).reshape(-1, panel.num_actions)
+        shares = np.exp(log_shares(panel))
+        smoothed = count + self.smoothing * shares
+        with np.errstate(divide="ignore"):
+            table = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
+        return FrequencyPolicy(cells, table, np.log(shares))
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyPolicy(AbstractPolicy):
+    """A table of log-probabilities; `elsewhere` serves states outside it."""
+
+    cells: Cells
+    table: Float[np.ndarray, "cell action"]
+    elsewhere: Float[np.ndarray, " action"]
+
+    def log_prob(self, state):
+        cell = self.cells.locate(state)
+        return np.where(cell[:, None] >= 0, self.table[cell], self.elsewhere)

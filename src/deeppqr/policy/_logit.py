@@ -1,0 +1,82 @@
+"""The multinomial logit: log-odds linear in the state or in its polynomials."""
+
+import warnings
+from dataclasses import dataclass
+from itertools import combinations_with_replacement
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_softmax
+
+from ..panel import Panel
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    cross_validate,
+    draw_folds,
+)
+
+
+@dataclass(frozen=True)
+class Logit(AbstractPolicyEstimator):
+    """Multinomial logit by penalised maximum likelihood.
+
+    `degree` is that of the polynomial in the standardised states; `ridge` the penalty
+    on squared coefficients, in units of one row's log-likelihood.
+    """
+
+    degree: int = 1
+    ridge: float = 1.0
+    max_steps: int = 1_000
+
+    def fit(self, panel, *, key):
+        policy = self._maximise(panel)
+        held_out = cross_validate(self._maximise, panel, draw_folds(panel, key=key))
+        return PolicyFit(policy, held_out, f"logit of degree {self.degree}")
+
+    def _maximise(self, panel: Panel) -> "LogitPolicy":
+        from sklearn.exceptions import ConvergenceWarning
+        from sklearn.linear_model import LogisticRegression
+
+        center, spread = panel.state.mean(axis=0), panel.state.std(axis=0)
+        scale = np.where(spread > 1e-12, spread, 1.0)
+        features = monomials((panel.state - center) / scale, self.degree)
+        model = LogisticRegression(C=1 / max(self.ridge, 1e-12), max_iter=self.max_steps)
+        with warnings.catch_warnings():
+            # A separable sample has no finite optimum; the penalty bounds it and the
+            # held-out likelihood tells how good it is.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(features, panel.action, sample_weight=panel.weight)
+        coefficient, intercept = model.coef_, model.intercept_
+        if panel.num_actions == 2:  # scikit-learn keeps one row for two classes
+            coefficient = np.concatenate([np.zeros_like(coefficient), coefficient])
+            intercept = np.concatenate([np.zeros_like(intercept), intercept])
+        return LogitPolicy(coefficient, intercept, center, scale, self.degree)
+
+
+@dataclass(frozen=True, eq=False)
+class LogitPolicy(AbstractPolicy):
+    """Coefficients of a multinomial logit on monomials of standardised states."""
+
+    coefficient: Float[np.ndarray, "action feature"]
+    intercept: Float[np.ndarray, " action"]
+    center: Float[np.ndarray, " state_feature"]
+    scale: Float[np.ndarray, " state_feature"]
+    degree: int
+
+    def log_prob(self, state):
+        features = monomials((state - self.center) / self.scale, self.degree)
+        return log_softmax(features @ self.coefficient.T + self.intercept, axis=1)
+
+
+def monomials(
+    state: Float[np.ndarray, "row state_feature"], degree: int
+) -> Float[np.ndarray, "row feature"]:
+    """All monomials of degree 1 to `degree`."""
+    columns = [
+        np.prod(state[:, list(powers)], axis=1)
+        for d in range(1, degree + 1)
+        for powers in combinations_with_replacement(range(state.shape[1]), d)
+    ]
+    return np.stack(columns, axis=1)

@@ -1,0 +1,86 @@
+"""The paper's deep energy-based policy, by maximum likelihood."""
+
+from dataclasses import dataclass, field
+
+import jax.random as jr
+import numpy as np
+import optax
+from jaxtyping import Float
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from .._network import Ensemble, Training, train
+from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
+
+
+@dataclass(frozen=True)
+class Network(AbstractPolicyEstimator):
+    r"""A deep energy-based policy, $\pi(a|s) \propto \exp\{-E(s,a)\}$.
+
+    An ensemble of networks by maximum likelihood, each stopped early on the units held
+    out from it, averaged in logs, and calibrated: one factor on all energies, chosen on
+    held-out units, corrects over- and underconfidence.
+
+    References
+    ----------
+    [geng2020pqr], Section 2; [guo2017calibration].
+    """
+
+    training: Training = field(default_factory=Training)
+    calibrate: bool = True
+
+    def fit(self, panel, *, key):
+        members = self.training.members
+        # One member still needs held-out units to stop on: a fifth of them.
+        num_folds = max(members, 5)
+        fold = draw_folds(panel, key=key, num_folds=num_folds)
+        ensemble = train(
+            panel.state,
+            panel.action,
+            panel.weight,
+            fold,
+            loss=optax.softmax_cross_entropy_with_integer_labels,
+            num_outputs=panel.num_actions,
+            training=self.training,
+            key=jr.fold_in(key, 1),
+            label="Policy network",
+        )
+        energy = ensemble(panel.state)
+        judged = fold < members
+        held_out = energy[fold[judged], judged]
+        factor = 1.0
+        if self.calibrate:
+            factor = _calibrate(held_out, panel.action[judged], panel.weight[judged])
+        chosen = np.full(len(panel), np.nan)
+        scores = log_softmax(factor * held_out, axis=1)
+        chosen[judged] = scores[np.arange(judged.sum()), panel.action[judged]]
+        note = (
+            f"{members} networks of {self.training.depth} x {self.training.width} units, "
+            f"{ensemble.num_steps:,} steps, calibration factor {factor:.3f}"
+        )
+        return PolicyFit(NetworkPolicy(ensemble, factor), chosen, note)
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkPolicy(AbstractPolicy):
+    """An ensemble averaged in logs."""
+
+    ensemble: Ensemble
+    factor: float
+
+    def log_prob(self, state):
+        members = log_softmax(self.factor * self.ensemble(state), axis=2)
+        return log_softmax(members.mean(axis=0), axis=1)
+
+
+def _calibrate(
+    energy: Float[np.ndarray, "row action"], action: np.ndarray, weight: np.ndarray
+) -> float:
+    """The factor on held-out energies that maximises their likelihood."""
+
+    def loss(log_factor: float) -> float:
+        scores = log_softmax(np.exp(log_factor) * energy, axis=1)
+        return -float(np.average(scores[np.arange(len(action)), action], weights=weight))
+
+    best = minimize_scalar(loss, bounds=(-3.0, 2.0), method="bounded")
+    return float(np.exp(best.x))

@@ -1,0 +1,185 @@
+"""P: every estimator learns the policy it is shown, and says how well."""
+
+import jax.random as jr
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+
+from deeppqr import DataError, Panel
+from deeppqr.policy import (
+    Auto,
+    Classifier,
+    Clipped,
+    Frequency,
+    Logit,
+    Network,
+    NetworkPolicy,
+    Training,
+    log_shares,
+    resolve,
+)
+from oracles import frequency_table
+
+SMALL = Training(width=16, depth=1, members=2, max_steps=300, batch_size=256)
+
+
+def divergence(world, policy, states):
+    """Mean Kullback-Leibler divergence from the true policy."""
+    truth = world.log_policy(states)
+    return float(np.mean(np.sum(np.exp(truth) * (truth - policy.log_prob(states)), axis=1)))
+
+
+def test_frequencies_are_counts(tabular, key):
+    world, panel = tabular
+    policy = Frequency(smoothing=0.0).fit(panel, key=key).policy
+    counted = frequency_table(panel, 7)
+    np.testing.assert_allclose(np.exp(policy.log_prob(world.states)), counted, atol=1e-12)
+
+
+def test_smoothing_adds_rows_of_average_behaviour(tabular, key):
+    world, panel = tabular
+    smooth = Frequency(smoothing=1e9).fit(panel, key=key).policy
+    shares = np.tile(log_shares(panel), (7, 1))
+    np.testing.assert_allclose(smooth.log_prob(world.states), shares, atol=1e-4)
+
+
+def test_unseen_states_get_overall_shares(tabular, key):
+    _, panel = tabular
+    policy = Frequency().fit(panel, key=key).policy
+    np.testing.assert_allclose(policy.log_prob(np.array([[99.0]]))[0], log_shares(panel))
+
+
+def test_weights_count_like_repeated_rows(key):
+    state = np.array([[0.0], [0.0], [1.0], [1.0]])
+    after = np.zeros((4, 1))
+    weighted = Panel.from_arrays(state, [0, 1, 0, 1], after, weight=[3.0, 1, 1, 1])
+    repeated = Panel.from_arrays(
+        state[[0, 0, 0, 1, 2, 3]], [0, 0, 0, 1, 0, 1], np.zeros((6, 1))
+    )
+    for estimator in (Frequency(), Logit()):
+        one, other = (estimator.fit(p, key=key).policy for p in (weighted, repeated))
+        tol = 0.02 if isinstance(estimator, Logit) else 1e-12  # its states are rescaled
+        np.testing.assert_allclose(one.log_prob(state), other.log_prob(state), atol=tol)
+
+
+@pytest.mark.parametrize("num_actions", [2, 4])
+def test_logit_recovers_its_own_coefficients(num_actions, rng, key):
+    """Each log-odds slope within four of its information-matrix standard errors."""
+    slope = np.linspace(-1, 1, num_actions)
+    state = rng.normal(size=(20_000, 1))
+    logits = state * slope
+    gumbel = rng.gumbel(size=logits.shape)
+    panel = Panel.from_arrays(state, (logits + gumbel).argmax(axis=1), state)
+    policy = Logit(ridge=1e-6).fit(panel, key=key).policy
+    grid = np.array([[0.0], [1.0]])
+    found = policy.log_prob(grid)
+    odds = found - found[:, :1]
+    # The variance of one row's score for a slope against the first action is at least
+    # pi_0 pi_a E[s^2] > 0.02 here, so a standard error is below 1 / sqrt(400).
+    np.testing.assert_allclose(odds[1] - odds[0], slope - slope[0], atol=4 / np.sqrt(400))
+
+
+def test_network_beats_the_logit_where_it_should(key):
+    """A policy that bends in the state: actions follow |s|."""
+    rng = np.random.default_rng(3)
+    state = rng.uniform(-2, 2, size=(6_000, 1))
+    action = (rng.random(6_000) < 1 / (1 + np.exp(-4 * (np.abs(state[:, 0]) - 1)))).astype(
+        int
+    )
+    panel = Panel.from_arrays(state, action, state, unit=np.arange(6_000) // 60)
+    network = Network(SMALL).fit(panel, key=key)
+    logit = Logit().fit(panel, key=key)
+    judged = ~np.isnan(network.held_out)
+    assert network.held_out[judged].mean() > logit.held_out[judged].mean() + 0.1
+
+
+def test_calibration_tempers_an_overfitted_network(paper):
+    _, panel = paper
+    few = panel.select(panel.unit < 5)
+    wild = Training(width=64, members=2, max_steps=600, patience=99, check_every=600)
+    raw = Network(wild, calibrate=False).fit(few, key=jr.key(1))
+    tempered = Network(wild, calibrate=True).fit(few, key=jr.key(1))
+    assert isinstance(tempered.policy, NetworkPolicy)
+    assert tempered.policy.factor < 1
+    judged = ~np.isnan(raw.held_out)
+    assert tempered.held_out[judged].mean() > raw.held_out[judged].mean()
+
+
+def test_held_out_scores_come_from_other_units(key):
+    """Units that act by their own number cannot be predicted when held out."""
+    rng = np.random.default_rng(0)
+    unit = np.repeat(np.arange(40), 50)
+    action = rng.integers(0, 2, 40)[unit]
+    state = unit[:, None].astype(float)
+    panel = Panel.from_arrays(state, action, state, unit=unit)
+    fit = Frequency().fit(panel, key=key)
+    assert np.exp(fit.policy.log_prob(state)[np.arange(2_000), action]).mean() > 0.95
+    assert np.exp(fit.held_out).mean() < 0.7
+
+
+def test_auto_counts_where_states_repeat(tabular, key):
+    _, panel = tabular
+    assert "frequencies in 7 distinct states" in Auto().fit(panel, key=key).note
+
+
+def test_auto_compares_on_held_out_units(paper, key):
+    world, panel = paper
+    fit = Auto().fit(panel, key=key)
+    names, scores = zip(*fit.evidence, strict=True)
+    assert set(names) == {"logit", "quadratic logit", "network"}
+    assert scores[0] == max(scores)
+    shares = float(np.mean(log_shares(panel)[panel.action]))
+    assert scores[0] > shares
+    assert divergence(world, fit.policy, panel.state) < 0.05
+
+
+@pytest.mark.parametrize(
+    "estimator", [Frequency(), Logit(), Logit(degree=2), Network(SMALL), Classifier(LogisticRegression())]
+)  # fmt: skip
+def test_contract(estimator, tabular, key):
+    """Rows sum to one; the same key gives the same answer; held-out rows are judged."""
+    _, panel = tabular
+    part = panel.select(panel.unit < 20)
+    fit, again = (estimator.fit(part, key=key) for _ in range(2))
+    log_prob = fit.policy.log_prob(part.state)
+    assert log_prob.shape == (len(part), 3)
+    np.testing.assert_allclose(np.exp(log_prob).sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_array_equal(log_prob, again.policy.log_prob(part.state))
+    assert (~np.isnan(fit.held_out)).mean() > 0.1
+    assert fit.held_out.shape == (len(part),)
+
+
+def test_classifiers_are_cloned_and_seeded(tabular, key):
+    _, panel = tabular
+    forest = RandomForestClassifier(5)
+    one, two = (Classifier(forest).fit(panel, key=key).policy for _ in range(2))
+    np.testing.assert_array_equal(
+        one.log_prob(panel.state[:50]), two.log_prob(panel.state[:50])
+    )
+    assert not hasattr(forest, "estimators_")
+
+
+def test_clipping_raises_and_reports(tabular, key):
+    _, panel = tabular
+    policy = Frequency().fit(panel, key=key).policy
+    clipped = Clipped(policy, 0.2)
+    prob = np.exp(clipped.log_prob(panel.state))
+    np.testing.assert_allclose(prob.sum(axis=1), 1)
+    below = np.exp(policy.log_prob(panel.state)) < 0.2
+    assert clipped.clipped_share(panel.state) == pytest.approx(below.mean())
+
+
+def test_messages(tabular, key):
+    with pytest.raises(DataError, match=r"`policy` must be one of \['auto', 'frequency'"):
+        resolve("forest")
+    with pytest.raises(DataError, match="LinearRegression has no `predict_proba`"):
+        resolve(LinearRegression())
+    _, panel = tabular
+    weight = np.arange(len(panel)) + 1.0
+    weighted = Panel.from_arrays(
+        panel.state, panel.action, panel.next_state, unit=panel.unit, weight=weight
+    )
+    with pytest.raises(DataError, match="takes no `sample_weight`"):
+        Classifier(KNeighborsClassifier()).fit(weighted, key=key)
