@@ -1,0 +1,130 @@
+"""Features of the state for the linear solvers of the anchor's value and the reward."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from .panel import Cells
+
+LogProb = Callable[[np.ndarray], np.ndarray]
+
+
+class AbstractBasis(ABC):
+    """A recipe for features; `fit` draws and scales them on a sample of states."""
+
+    @abstractmethod
+    def fit(
+        self,
+        state: Float[np.ndarray, "row state_feature"],
+        log_prob: LogProb,
+        *,
+        key: PRNGKeyArray,
+    ) -> "AbstractFeatures":
+        """Features scaled on these states; the first column is the constant."""
+
+
+class AbstractFeatures(ABC):
+    """Fitted features: a function from states, and their log-probabilities, to columns."""
+
+    @abstractmethod
+    def __call__(
+        self,
+        state: Float[np.ndarray, "row state_feature"],
+        log_prob: Float[np.ndarray, "row action"],
+    ) -> Float[np.ndarray, "row feature"]: ...
+
+
+@dataclass(frozen=True)
+class RandomFeatures(AbstractBasis):
+    """The constant, the state, `count` random tanh ridges and the policy's log-odds.
+
+    The log-odds log pi(a|s) are there because values are built from them: with a
+    renewal or self-loop anchor the value is a linear function of log pi(anchor).
+    """
+
+    count: int = 150
+    steepness: float = 1.0
+    """Standard deviation of a ridge's argument over standardised states."""
+
+    def fit(self, state, log_prob, *, key) -> "RidgeFeatures":
+        key_weight, key_bias = jr.split(key)
+        dim = state.shape[1]
+        weight = np.asarray(jr.normal(key_weight, (dim, self.count)), np.float64)
+        bias = np.asarray(jr.normal(key_bias, (self.count,)), np.float64)
+        bare = RidgeFeatures(
+            state.mean(axis=0),
+            _spread(state),
+            self.steepness * weight / np.sqrt(dim),
+            bias,
+            np.zeros(0),
+            np.ones(0),
+        )
+        columns = bare.columns(state, log_prob(state))
+        return RidgeFeatures(
+            bare.state_center,
+            bare.state_scale,
+            bare.weight,
+            bare.bias,
+            columns.mean(axis=0),
+            _spread(columns),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RidgeFeatures(AbstractFeatures):
+    """Drawn and scaled `RandomFeatures`."""
+
+    state_center: np.ndarray
+    state_scale: np.ndarray
+    weight: np.ndarray
+    bias: np.ndarray
+    center: np.ndarray
+    scale: np.ndarray
+
+    def columns(self, state, log_prob) -> np.ndarray:
+        scaled = (state - self.state_center) / self.state_scale
+        ridges = np.tanh(scaled @ self.weight + self.bias)
+        return np.concatenate([scaled, ridges, log_prob], axis=1)
+
+    def __call__(self, state, log_prob):
+        standard = (self.columns(state, log_prob) - self.center) / self.scale
+        return np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+
+
+@dataclass(frozen=True)
+class Indicators(AbstractBasis):
+    """One indicator per distinct state: a linear solve on it is the tabular one."""
+
+    def fit(self, state, log_prob, *, key) -> "CellIndicators":
+        del log_prob, key
+        return CellIndicators(Cells.of(state))
+
+
+@dataclass(frozen=True, eq=False)
+class CellIndicators(AbstractFeatures):
+    """The constant and an indicator for every cell but the first."""
+
+    cells: Cells
+
+    def __call__(self, state, log_prob):
+        del log_prob
+        cell = self.cells.require(state)
+        columns = (cell[:, None] == np.arange(len(self.cells))).astype(np.float64)
+        columns[:, 0] = 1.0
+        return columns
+
+
+def _spread(columns: np.ndarray) -> np.ndarray:
+    spread = columns.std(axis=0)
+    return np.where(spread > 1e-12, spread, 1.0)
+
+
+def penalty(num_features: int, ridge: float) -> Float[np.ndarray, "feature feature"]:
+    """The ridge penalty: `ridge` pseudo-rows of zero, with the constant left free."""
+    diagonal = np.full(num_features, ridge)
+    diagonal[0] = 0.0
+    return np.diag(diagonal)

@@ -1,0 +1,64 @@
+"""g(s), the known reward of the anchor: a number, a state column or a function."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+from ..panel import Encoding
+
+
+@dataclass(frozen=True)
+class AnchorReward:
+    """The anchor's reward at encoded states; exactly one of the three is set."""
+
+    constant: float | None = None
+    feature: int | None = None
+    """Index of an encoded state column."""
+    function: Callable[[np.ndarray], Any] | None = None
+    encoding: Encoding | None = None
+    """Gives a function the states as the user has them."""
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, " row"]:
+        if self.constant is not None:
+            return np.full(len(state), self.constant)
+        if self.feature is not None:
+            return state[:, self.feature].copy()
+        assert self.function is not None
+        states = self.encoding.decode(state) if self.encoding else state
+        reward = np.asarray(self.function(states), dtype=np.float64)
+        if reward.shape != (len(state),):
+            raise DataError(
+                "`anchor_reward` must give one number per state, shape "
+                f"({len(state)},), but the function returned shape {reward.shape}."
+            )
+        if not np.isfinite(reward).all():
+            row = int(np.flatnonzero(~np.isfinite(reward))[0])
+            raise DataError(
+                f"`anchor_reward` must be finite, but the function returned {reward[row]} "
+                f"for the state {states[row]} ({int((~np.isfinite(reward)).sum())} in all)."
+            )
+        return reward
+
+
+def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorReward:
+    """The anchor's reward behind what the user passed."""
+    if isinstance(anchor_reward, str):
+        return AnchorReward(feature=encoding.feature(anchor_reward))
+    if callable(anchor_reward):
+        return AnchorReward(function=anchor_reward, encoding=encoding)
+    try:
+        constant = float(anchor_reward)
+    except (TypeError, ValueError):
+        constant = np.nan
+    if not np.isfinite(constant):
+        raise DataError(
+            "`anchor_reward` must be a finite number, the name of a state column or a "
+            f"function of the states, but {anchor_reward!r} arrived."
+        )
+    return AnchorReward(constant=constant)

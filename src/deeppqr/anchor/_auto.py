@@ -1,0 +1,54 @@
+"""The solver by structure: a table if it closes, a direct solve if it is sound."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from .._errors import AnchorNeverTaken
+from ..panel import few_states
+from ._averager import Averager
+from ._exact import Exact
+from ._linear import Linear
+from ._problem import AbstractAnchorSolver, AnchorProblem, AnchorSolution
+
+MAX_CONDITION = 1e10
+
+
+@dataclass(frozen=True)
+class Auto(AbstractAnchorSolver):
+    """Exact where states are few and the anchor was taken in each; otherwise the linear
+    solve; the averager where that is ill-conditioned or breaks the bound that every
+    solution obeys, |h| <= max |g - temperature log pi(anchor)| / (1 - discount)."""
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        evidence = []
+        if few_states(problem.reach, rows_per_cell=2):
+            try:
+                solution = Exact().solve(problem, key=key)
+                evidence.append(("exact", "chosen: few states, the anchor taken in each"))
+                return replace(solution, evidence=tuple(evidence))
+            except AnchorNeverTaken:
+                evidence.append(("exact", "the anchor was never taken in some state"))
+        else:
+            evidence.append(("exact", "too many distinct states to count"))
+        solution = Linear().solve(problem, key=key)
+        fault = _fault(problem, solution)
+        if fault is None:
+            evidence.append(("linear", f"chosen: condition {solution.condition:.1e}"))
+            return replace(solution, evidence=tuple(evidence))
+        evidence.append(("linear", fault))
+        evidence.append(("averager", "chosen: a contraction whatever the data"))
+        solution = Averager().solve(problem, key=key)
+        return replace(solution, evidence=tuple(evidence))
+
+
+def _fault(problem: AnchorProblem, solution: AnchorSolution) -> str | None:
+    """What is wrong with a linear solution, or None."""
+    if solution.condition is None or solution.condition > MAX_CONDITION:
+        return f"ill-conditioned: {solution.condition:.1e}"
+    reach = problem.reach[:: max(1, len(problem.reach) // 10_000)]
+    value = solution.continuation(reach, problem.log_prob(reach))
+    limit = np.abs(problem.bonus(reach)).max() / (1 - problem.discount)
+    if not np.abs(value).max() <= 2 * limit:
+        return f"values up to {np.abs(value).max():.2g} break the bound {limit:.2g}"
+    return None

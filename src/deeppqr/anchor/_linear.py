@@ -1,0 +1,102 @@
+"""The anchor's equation solved directly on linear features (LSTD)."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from .._basis import (
+    AbstractBasis,
+    AbstractFeatures,
+    Indicators,
+    RandomFeatures,
+    penalty,
+)
+from ..panel import few_states
+from ._problem import (
+    AbstractAnchorSolver,
+    AbstractStateFunction,
+    AnchorProblem,
+    AnchorSolution,
+)
+
+
+@dataclass(frozen=True)
+class Linear(AbstractAnchorSolver):
+    r"""Least-squares temporal differences: one linear solve, no iteration.
+
+    With features $\phi$ of the rows where the anchor was taken and $\phi'$ of their next
+    states (zero where the process ended), $h = \phi^\top\theta$ with
+    $$\theta = \{\Phi^\top(\Phi - \gamma\Phi') + \lambda I\}^{-1}
+    \Phi^\top\{g(s') - \alpha\log\pi(a^A|s')\}.$$
+
+    Parameters
+    ----------
+    basis
+        Features; by default one indicator per state where states are few, otherwise
+        random ridges with the policy's log-probabilities among them.
+    ridge
+        $\lambda$ in pseudo-rows: 100 weighs as much as a hundred rows saying zero, so it
+        fades as data grow. Indicators are not penalised.
+
+    References
+    ----------
+    [bradtke1996lstd].
+    """
+
+    basis: AbstractBasis | None = None
+    ridge: float = 100.0
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        basis = self.basis or default_basis(problem.state, problem.reach)
+        ridge = 0.0 if isinstance(basis, Indicators) else self.ridge
+        features = basis.fit(problem.state, problem.log_prob, key=key)
+        here = features(problem.state, problem.log_prob(problem.state))
+        there = np.zeros_like(here)
+        follows = ~problem.ends
+        states = problem.next_state[follows]
+        there[follows] = features(states, problem.log_prob(states))
+        weighted = here * problem.weight[:, None]
+        system = weighted.T @ (here - problem.discount * there)
+        system += penalty(here.shape[1], ridge)
+        target = weighted.T @ problem.next_bonus()
+        theta, condition = _solve(system, target)
+        residual = np.abs(system @ theta - target).max() / problem.weight.sum()
+        return AnchorSolution(
+            LinearFunction(features, theta),
+            residual=float(residual),
+            condition=condition,
+            note=f"direct solve on {len(theta)} features, {len(here):,} anchor rows",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFunction(AbstractStateFunction):
+    """A linear function of features."""
+
+    features: AbstractFeatures
+    theta: Float[np.ndarray, " feature"]
+
+    def __call__(self, state, log_prob):
+        return self.features(state, log_prob) @ self.theta
+
+
+def default_basis(state: np.ndarray, reach: np.ndarray) -> AbstractBasis:
+    """Indicators where every state that matters occurs, else random ridges."""
+    from ..panel import Cells
+
+    if few_states(state, rows_per_cell=2, max_cells=500):
+        if (Cells.of(state).locate(reach) >= 0).all():
+            return Indicators()
+    return RandomFeatures()
+
+
+def _solve(system: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
+    """The solution and the condition number after scaling the unknowns."""
+    scale = np.sqrt(np.maximum(np.abs(np.diag(system)), 1e-300))
+    scaled = system / scale[:, None] / scale[None, :]
+    left, singular, right = np.linalg.svd(scaled)
+    # Directions the data do not determine at all are left out rather than blown up.
+    keep = singular > 1e-13 * singular[0]
+    solution = right[keep].T @ ((left[:, keep].T @ (target / scale)) / singular[keep])
+    return solution / scale, float(singular[0] / max(singular[-1], 1e-300))
