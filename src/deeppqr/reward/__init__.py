@@ -1,0 +1,34 @@
+"""R: the reward from the policy and its value."""
+
+from typing import Any
+
+from .._errors import DataError
+from ._auto import Auto as Auto
+from ._regression import Linear as Linear
+from ._regression import LinearReward as LinearReward
+from ._regression import Network as Network
+from ._regression import NetworkReward as NetworkReward
+from ._regression import Regressor as Regressor
+from ._regression import RegressorReward as RegressorReward
+from ._reward import AbstractReward as AbstractReward
+from ._reward import AbstractRewardEstimator as AbstractRewardEstimator
+from ._reward import RewardFit as RewardFit
+from ._table import Known as Known
+from ._table import Table as Table
+from ._table import TableReward as TableReward
+
+NAMES = {"auto": Auto, "table": Table, "linear": Linear, "network": Network}
+
+
+def resolve(reward: Any) -> AbstractRewardEstimator:
+    """The estimator behind a name, an estimator of ours, or a scikit-learn regressor."""
+    if isinstance(reward, str) and reward in NAMES:
+        return NAMES[reward]()
+    if isinstance(reward, AbstractRewardEstimator):
+        return reward
+    if hasattr(reward, "fit") and hasattr(reward, "predict"):
+        return Regressor(reward)
+    raise DataError(
+        f"`reward` must be one of {sorted(NAMES)}, an estimator from `deeppqr.reward` or a "
+        f"scikit-learn regressor, but {reward!r} arrived."
+    )

@@ -1,0 +1,45 @@
+"""R: what a fitted reward is and how it is asked for."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from ..anchor import AnchoredValue, Evaluated
+from ..panel import Panel
+
+
+class AbstractReward(ABC):
+    """A fitted reward: r(s, a) at any state, given what the first stages say there."""
+
+    @abstractmethod
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"], known: Evaluated
+    ) -> Float[np.ndarray, "row action"]:
+        """The estimated reward of every action, the anchor's not yet replaced by g."""
+
+
+@dataclass(frozen=True, eq=False)
+class RewardFit:
+    """A reward and how it was found."""
+
+    reward: AbstractReward
+    note: str
+
+
+class AbstractRewardEstimator(ABC):
+    """A way to turn a policy and its value into a reward."""
+
+    @abstractmethod
+    def fit(
+        self, panel: Panel, value: AnchoredValue, *, key: PRNGKeyArray
+    ) -> RewardFit: ...
+
+
+def next_values(panel: Panel, value: AnchoredValue) -> Float[np.ndarray, " row"]:
+    """V(s') in the rows that are transitions; zero where the process ended."""
+    ahead = np.full(len(panel), np.nan)
+    ahead[panel.has_next] = value(panel.next_state[panel.has_next]).value
+    ahead[panel.terminal] = 0.0
+    return ahead

@@ -1,0 +1,63 @@
+"""RE on a table: the continuation as a mean over each state and action's rows."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from ..anchor import KnownTransition
+from ..panel import Cells
+from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
+
+
+@dataclass(frozen=True)
+class Table(AbstractRewardEstimator):
+    """The mean of V(s') in each cell; NaN where the pair was never seen.
+
+    A pair (state, action) without rows has no continuation and so no reward: nothing in
+    the data says where it leads.
+    """
+
+    def fit(self, panel, value, *, key):
+        del key
+        rows = panel.is_transition
+        cells = Cells.of(panel.state)
+        at = cells.locate(panel.state[rows]) * panel.num_actions + panel.action[rows]
+        size = len(cells) * panel.num_actions
+        weight = panel.weight[rows]
+        total = np.bincount(at, weight * next_values(panel, value)[rows], size)
+        mass = np.bincount(at, weight, size)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            table = (total / mass).reshape(-1, panel.num_actions)
+        empty = int((mass == 0).sum())
+        note = f"means in {len(cells):,} states" + (
+            f"; {empty} of {size} (state, action) pairs never seen" if empty else ""
+        )
+        return RewardFit(TableReward(cells, table, value.discount), note)
+
+
+@dataclass(frozen=True)
+class Known(AbstractRewardEstimator):
+    """The continuation under a known transition law: an exact expectation."""
+
+    transition: KnownTransition
+
+    def fit(self, panel, value, *, key):
+        del panel, key
+        cells = self.transition.cells
+        table = self.transition.probability @ value(cells.states).value
+        note = f"exact expectation over {len(cells):,} states"
+        return RewardFit(TableReward(cells, table, value.discount), note)
+
+
+@dataclass(frozen=True, eq=False)
+class TableReward(AbstractReward):
+    """RE with a tabulated continuation."""
+
+    cells: Cells
+    continuation: Float[np.ndarray, "cell action"]
+    discount: float
+
+    def __call__(self, state, known):
+        ahead = self.continuation[self.cells.require(state)]
+        return known.q - self.discount * ahead
