@@ -1,0 +1,109 @@
+"""Theorem 1: with the policy and the transitions known, nothing is lost."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ._errors import DataError
+from .anchor import solve_anchor_q
+from .mdp import check_preferences, check_transition
+
+
+@dataclass(frozen=True, eq=False)
+class ExactSolution:
+    """The identified reward, action values and values of a tabular problem."""
+
+    reward: Float[np.ndarray, "state action"]
+    q: Float[np.ndarray, "state action"]
+    value: Float[np.ndarray, " state"]
+
+
+def exact(
+    log_policy: Any,
+    transition: Any,
+    *,
+    discount: float,
+    anchor: int,
+    anchor_reward: Any = 0.0,
+    temperature: float = 1.0,
+) -> ExactSolution:
+    r"""The reward behind a tabular policy, given the transitions and an anchor.
+
+    $$r(s,a) = Q(s,a) - \gamma\,E[-\alpha\log\pi(a^A|s') + Q^A(s') | s, a].$$
+
+    Parameters
+    ----------
+    log_policy
+        $\log\pi(a|s)$, shape (state, action).
+    transition
+        Probabilities of the next state, shape (state, action, next_state).
+    discount, temperature
+        $\gamma$ and $\alpha$ of the agent.
+    anchor
+        Index of the action whose reward is known.
+    anchor_reward
+        That reward, $g(s)$: a number, or an array over states.
+
+    References
+    ----------
+    [geng2020pqr], R-Estimator and Theorem 1.
+    """
+    log_policy = np.asarray(log_policy, dtype=np.float64)
+    transition = np.asarray(transition, dtype=np.float64)
+    _check(log_policy, transition, anchor)
+    check_preferences(discount, temperature)
+    known = _anchor_reward(anchor_reward, len(log_policy))
+    anchor_log_prob = log_policy[:, anchor]
+    anchor_q = solve_anchor_q(
+        anchor_log_prob,
+        known,
+        transition[:, anchor],
+        discount=discount,
+        temperature=temperature,
+    )
+    value = anchor_q - temperature * anchor_log_prob
+    q = temperature * log_policy + value[:, None]
+    return ExactSolution(q - discount * transition @ value, q, value)
+
+
+def _anchor_reward(anchor_reward: Any, num_states: int) -> np.ndarray:
+    known = np.asarray(anchor_reward, dtype=np.float64)
+    if known.shape not in ((), (num_states,)) or not np.isfinite(known).all():
+        raise DataError(
+            f"`anchor_reward` must be a finite number or {num_states} of them, one per "
+            f"state, but shape {known.shape} arrived, "
+            f"{int((~np.isfinite(known)).sum())} of it not finite."
+        )
+    return np.broadcast_to(known, (num_states,))
+
+
+def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int) -> None:
+    if log_policy.ndim != 2:
+        raise DataError(
+            "`log_policy` must have the shape (state, action), but its shape is "
+            f"{log_policy.shape}."
+        )
+    num_states, num_actions = log_policy.shape
+    if transition.shape != (num_states, num_actions, num_states):
+        raise DataError(
+            "`transition` must have the shape (state, action, next_state) = "
+            f"{(num_states, num_actions, num_states)} to match `log_policy`, but it has "
+            f"{transition.shape}."
+        )
+    check_transition(transition)
+    if not (isinstance(anchor, (int, np.integer)) and 0 <= anchor < num_actions):
+        raise DataError(
+            f"`anchor` must be an action's index from 0 to {num_actions - 1}, but it is "
+            f"{anchor!r}."
+        )
+    total = np.exp(log_policy).sum(axis=1)
+    wrong = ~(np.abs(total - 1) < 1e-6) | ~np.isfinite(log_policy).all(axis=1)
+    if wrong.any():
+        state = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            "`log_policy` must hold finite log-probabilities that sum to one in each "
+            f"state, but those of state {state} sum to {total[state]:.6g} "
+            f"({int(wrong.sum())} states in all)."
+        )

@@ -1,0 +1,301 @@
+"""PQR and its Fit: estimate the Policy, then the anchor's Q, then the Reward."""
+
+import time
+import warnings
+from dataclasses import dataclass, field, fields
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+
+from . import anchor as anchor_stage
+from . import policy as policy_stage
+from . import reward as reward_stage
+from ._errors import ActionNeverTaken, AnchorNeverTaken, DataError, WeakOverlapWarning
+from .anchor import AnchoredValue, AnchorSolution, anchor_problem, resolve_anchor_reward
+from .inference import Diagnostics, diagnose
+from .mdp import check_preferences
+from .panel import Encoding, Panel
+from .policy import Clipped, PolicyFit
+from .reward import AbstractReward
+
+DEFAULT_FLOOR = 1e-6
+
+
+@dataclass(frozen=True)
+class PQR:
+    r"""Policy-Q-Reward estimation of the reward behind observed decisions.
+
+    Agents choose softly, $\pi(a|s) \propto \exp\{Q(s,a)/\alpha\}$, and the reward $g(s)$
+    of one action, the anchor, is known. Then the reward of every action is identified.
+
+    Parameters
+    ----------
+    discount
+        $\gamma$, the agent's discount factor per period, in [0, 1).
+    anchor
+        Label of the action whose reward is known, typically doing nothing.
+    anchor_reward
+        That reward: a number, the name of a numeric state column, or a function of the
+        states, called with an array of the state columns.
+    temperature
+        $\alpha$, the scale of the agent's randomness; it scales the reward.
+    policy
+        P: `"auto"`, `"frequency"`, `"logit"`, `"network"`, an estimator from
+        `deeppqr.policy`, or a scikit-learn classifier with `predict_proba`.
+    anchor_value
+        Q: `"auto"`, `"exact"`, `"linear"`, `"averager"`, `"fitted"`, a solver from
+        `deeppqr.anchor`, or a scikit-learn regressor for FQI-I.
+    reward
+        R: `"auto"`, `"table"`, `"linear"`, `"network"`, an estimator from
+        `deeppqr.reward`, or a scikit-learn regressor.
+    transition
+        The law of the next state, where it is known: an array (state, action,
+        next_state) over the states 0, 1, 2, ..., or a pair (states, array). Expectations
+        are then exact and `anchor_value` and `reward` are not used.
+    clip
+        Smallest probability of an action. By default nothing is clipped unless a
+        probability is zero, and then at 1e-6; the clipped share is reported.
+    seed
+        Everything random follows from it: the same seed gives the same fit.
+
+    References
+    ----------
+    [geng2020pqr], Algorithm PQR.
+    """
+
+    discount: float
+    anchor: Any
+    anchor_reward: Any = 0.0
+    temperature: float = 1.0
+    policy: Any = "auto"
+    anchor_value: Any = "auto"
+    reward: Any = "auto"
+    transition: Any = field(default=None, repr=False)
+    clip: float | None = None
+    seed: int = 0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+        if self.clip is not None and not 0 < self.clip < 0.5:
+            raise DataError(
+                f"`clip` must be a small probability between 0 and 0.5, or None, but it "
+                f"is {self.clip}."
+            )
+        policy_stage.resolve(self.policy)
+        anchor_stage.resolve(self.anchor_value)
+        reward_stage.resolve(self.reward)
+
+    def fit(self, panel: Panel) -> "Fit":
+        """Estimate the policy, the anchor's value and the reward from a panel."""
+        anchor = _check_support(panel, self.anchor)
+        known_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
+        anchor_solver, reward_estimator = self._stages(panel, anchor)
+        key_policy, key_anchor, key_reward = jr.split(jr.key(self.seed), 3)
+        preferences = {"discount": self.discount, "temperature": self.temperature}
+        clock = _Clock()
+
+        policy = policy_stage.resolve(self.policy).fit(panel, key=key_policy)
+        estimate = self._clipped(policy, panel)
+        clock.lap("policy")
+        problem = anchor_problem(panel, estimate, known_reward, anchor, **preferences)
+        solution = anchor_solver.solve(problem, key=key_anchor)
+        value = AnchoredValue(
+            estimate, solution.continuation, known_reward, anchor, **preferences
+        )
+        clock.lap("anchor_value")
+        reward = reward_estimator.fit(panel, value, key=key_reward)
+        clock.lap("reward")
+
+        known = value(panel.state)
+        raw = reward.reward(panel.state, known)
+        diagnostics = diagnose(panel, policy, solution, value, raw, known.anchor_reward)
+        clock.lap("diagnostics")
+        _warn_of_weak_overlap(diagnostics)
+        return Fit(
+            value,
+            reward.reward,
+            panel.encoding,
+            panel.actions,
+            diagnostics,
+            _stage_notes(policy, solution, reward.note),
+            self._provenance(panel, clock),
+        )
+
+    def _stages(self, panel: Panel, anchor: int):
+        if self.transition is None:
+            return (
+                anchor_stage.resolve(self.anchor_value),
+                reward_stage.resolve(self.reward),
+            )
+        known = anchor_stage.resolve_transition(
+            self.transition, panel.encoding, panel.num_actions
+        )
+        return anchor_stage.Known(known, anchor), reward_stage.Known(known)
+
+    def _clipped(self, fit: PolicyFit, panel: Panel):
+        if self.clip is not None:
+            return Clipped(fit.policy, self.clip)
+        states = np.concatenate([panel.state, panel.next_state[panel.has_next]])
+        if np.isfinite(fit.policy.log_prob(states)).all():
+            return fit.policy
+        return Clipped(fit.policy, DEFAULT_FLOOR)
+
+    def _provenance(self, panel: Panel, clock: "_Clock") -> dict[str, Any]:
+        settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
+        packages = ("deeppqr", "jax", "numpy", "scipy", "scikit-learn")
+        return {
+            "settings": settings,
+            "panel": {
+                "rows": len(panel),
+                "units": panel.num_units,
+                "next_states": int(panel.has_next.sum()),
+                "terminal": int(panel.terminal.sum()),
+            },
+            "seconds": clock.laps,
+            "versions": {name: version(name) for name in packages},
+        }
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """An identified reward with its policy and values: functions of any state."""
+
+    estimate: AnchoredValue
+    reward_function: AbstractReward
+    encoding: Encoding
+    actions: tuple[Any, ...]
+    """Labels, in the order of the columns of `reward`, `q` and `log_policy`."""
+    diagnostics: Diagnostics
+    """Named figures with verdicts; print it."""
+    stages: dict[str, str]
+    """What each stage did and, where it was chosen, why."""
+    provenance: dict[str, Any]
+    """Settings, data, times and versions behind this fit."""
+
+    @property
+    def discount(self) -> float:
+        return self.estimate.discount
+
+    @property
+    def temperature(self) -> float:
+        return self.estimate.temperature
+
+    @property
+    def anchor(self) -> Any:
+        return self.actions[self.estimate.anchor]
+
+    def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """r(s, a) for every action; the anchor's column is its known reward."""
+        state = self.encoding.encode_any(states)
+        known = self.estimate(state)
+        reward = self.reward_function(state, known)
+        # g is known, not estimated; what the third stage makes of it is a diagnostic.
+        reward[:, self.estimate.anchor] = known.anchor_reward
+        return reward
+
+    def q(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """Q(s, a), the value of each action."""
+        return self.estimate(self.encoding.encode_any(states)).q
+
+    def value(self, states: Any) -> Float[np.ndarray, " row"]:
+        """V(s), the value of each state."""
+        return self.estimate(self.encoding.encode_any(states)).value
+
+    def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """log pi(a | s)."""
+        return self.estimate.policy.log_prob(self.encoding.encode_any(states))
+
+    def summary(self) -> str:
+        """A printable table: what was fitted, how, and how far to trust it."""
+        from .report import summarise
+
+        return summarise(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fit to a new folder; `deeppqr.load` reads it back."""
+        from ._storage import save
+
+        return save(self, folder)
+
+    def __repr__(self) -> str:
+        return (
+            f"Fit(anchor={self.anchor!r}, discount={self.discount}, "
+            f"temperature={self.temperature}, actions={list(self.actions)}, "
+            f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
+        )
+
+
+class _Clock:
+    """Seconds spent in each stage."""
+
+    def __init__(self):
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, name: str) -> None:
+        now = time.perf_counter()
+        self.laps[name] = round(now - self._last, 3)
+        self._last = now
+
+
+def _check_support(panel: Panel, label: Any) -> int:
+    """The anchor's index, refusing panels in which it or another action never occurs."""
+    anchor = panel.action_index(label)
+    count = np.bincount(panel.action, panel.weight > 0, panel.num_actions)
+    taken = [label for label, n in zip(panel.actions, count, strict=True) if n]
+    if count[anchor] == 0:
+        raise AnchorNeverTaken(
+            f"The anchor {label!r} is taken in none of the {len(panel):,} rows. Without "
+            "it nothing pins the level of the reward down: choose an anchor that occurs "
+            f"(actions taken: {taken})."
+        )
+    useful = int(np.sum((panel.action == anchor) & panel.is_transition))
+    if useful == 0:
+        raise AnchorNeverTaken(
+            f"The anchor {label!r} is taken in {int(count[anchor])} rows, but in none of "
+            "them is the next state known. PQR must see where the anchor leads: add the "
+            "rows that follow, or name the next state's columns."
+        )
+    missing = [label for label in panel.actions if label not in taken]
+    if missing:
+        raise ActionNeverTaken(
+            f"The action {missing[0]!r} is taken in no row, so its reward is not "
+            f"identified ({len(missing)} such actions: {missing}). Leave it out of "
+            "`actions`."
+        )
+    return anchor
+
+
+def _warn_of_weak_overlap(diagnostics: Diagnostics) -> None:
+    weak = diagnostics["anchor_share"]
+    if weak.verdict == "trouble":
+        warnings.warn(
+            f"{weak.meaning[0].upper()}{weak.meaning[1:]}. Rewards of other actions lean "
+            "on few rows; see `fit.diagnostics`.",
+            WeakOverlapWarning,
+            stacklevel=3,
+        )
+
+
+def _stage_notes(policy: PolicyFit, solution: AnchorSolution, reward_note: str):
+    policy_note, solution_note = policy.note, solution.note
+    if policy.evidence:
+        compared = ", ".join(f"{name} {score:.4f}" for name, score in policy.evidence)
+        policy_note += f" (held-out log-likelihood: {compared})"
+    if solution.evidence:
+        reasons = "; ".join(f"{name}: {why}" for name, why in solution.evidence)
+        solution_note += f" ({reasons})"
+    return {"policy": policy_note, "anchor_value": solution_note, "reward": reward_note}
+
+
+def _plain(value: Any) -> Any:
+    """A setting as JSON can hold it: itself if plain, its printed form otherwise."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    return getattr(value, "__qualname__", None) or repr(value)

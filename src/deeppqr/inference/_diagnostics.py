@@ -1,0 +1,218 @@
+"""How far to trust a fit: what the theory says to fear, measured and put in words."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from ..anchor import AnchoredValue, AnchorSolution
+from ..panel import Panel
+from ..policy import AbstractPolicy, Clipped, PolicyFit, log_shares
+
+Verdict = Literal["ok", "watch", "trouble", "no signal"]
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One figure, its verdict and what it means for the reader."""
+
+    name: str
+    value: float
+    verdict: Verdict
+    meaning: str
+
+    def __str__(self) -> str:
+        return f"{self.name:<22} {self.value:>11.4g}  {self.verdict:<9} {self.meaning}"
+
+
+@dataclass(frozen=True)
+class Diagnostics:
+    """All figures of a fit, in the order of the three stages; index by name."""
+
+    figures: tuple[Diagnostic, ...]
+
+    def __getitem__(self, name: str) -> Diagnostic:
+        for figure in self.figures:
+            if figure.name == name:
+                return figure
+        raise KeyError(f"{name!r}; there are {[figure.name for figure in self.figures]}")
+
+    def __iter__(self) -> Iterator[Diagnostic]:
+        return iter(self.figures)
+
+    @property
+    def warnings(self) -> list[Diagnostic]:
+        """The figures whose verdict is not "ok"."""
+        return [figure for figure in self.figures if figure.verdict != "ok"]
+
+    def __str__(self) -> str:
+        return "\n".join(str(figure) for figure in self.figures)
+
+
+def diagnose(
+    panel: Panel,
+    policy: PolicyFit,
+    solution: AnchorSolution,
+    value: AnchoredValue,
+    raw_reward: np.ndarray,
+    anchor_reward: np.ndarray,
+) -> Diagnostics:
+    """Compute every figure. `raw_reward` is the third stage's, before g replaces the
+    anchor's column, at the panel's states."""
+    anchor_log_prob = value.policy.log_prob(panel.state)[:, value.anchor]
+    return Diagnostics(
+        (
+            *_support(panel, value.anchor, anchor_log_prob),
+            _clipped(panel, value),
+            held_out_gain(panel, policy, value.policy),
+            *_equation(solution, float(np.std(value(panel.state).value))),
+            _amplification(panel, value),
+            _anchor_residual(panel, value.anchor, raw_reward, anchor_reward),
+            _units(panel),
+        )
+    )
+
+
+def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> list[Diagnostic]:
+    taken = panel.action == anchor
+    label = panel.actions[anchor]
+    share = float(np.average(taken, weights=panel.weight))
+    rare = log_prob <= np.quantile(log_prob, 0.1)
+    rare_share = float(np.average(taken[rare], weights=panel.weight[rare] + 1e-300))
+    smallest = float(np.exp(log_prob.min()))
+    return [
+        Diagnostic(
+            "anchor_share",
+            share,
+            _grade(share, ok=0.05, watch=0.01),
+            f"the anchor {label!r} was taken in {int(taken.sum()):,} of {len(panel):,} "
+            "rows; all that is known about levels comes from them",
+        ),
+        Diagnostic(
+            "anchor_share_rarest",
+            rare_share,
+            _grade(rare_share, ok=0.01, watch=1e-12),
+            "its share in the tenth of rows where it is least likely; values there rest "
+            "on extrapolation if it is zero",
+        ),
+        Diagnostic(
+            "anchor_min_prob",
+            smallest,
+            _grade(smallest, ok=1e-3, watch=1e-6),
+            "its smallest estimated probability; the logarithm of this enters Q and r",
+        ),
+    ]
+
+
+def _clipped(panel: Panel, value: AnchoredValue) -> Diagnostic:
+    policy = value.policy
+    share = policy.clipped_share(panel.state) if isinstance(policy, Clipped) else 0.0
+    return Diagnostic(
+        "clipped_share",
+        share,
+        _grade(-share, ok=0.0, watch=-0.05),
+        "log-probabilities raised to the floor; rewards there are bounds, not estimates"
+        if share
+        else "no log-probability was clipped",
+    )
+
+
+def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diagnostic:
+    """Held-out log-likelihood per decision over that of the overall action shares.
+
+    The standard error is clustered by unit. Where the gain is not clearly positive, the
+    states do not help to predict the actions and no reward can be learned from them.
+    """
+    judged = ~np.isnan(policy.held_out)
+    floor = np.log(used.floor) if isinstance(used, Clipped) else -np.inf
+    held_out = np.maximum(policy.held_out[judged], floor)
+    gain = held_out - log_shares(panel)[panel.action[judged]]
+    weight = panel.weight[judged] / panel.weight[judged].sum()
+    mean = float(np.sum(weight * gain))
+    by_unit = np.bincount(panel.unit[judged], weight * (gain - mean))
+    error = float(np.sqrt(np.sum(by_unit**2)))
+    clear = mean > 1.645 * error
+    figure = (
+        f"log-likelihood per decision on held-out units beyond action shares, {mean:.4f}"
+    )
+    if clear:
+        return Diagnostic("held_out_gain", mean, "ok", f"{figure} ({error:.4f})")
+    return Diagnostic(
+        "held_out_gain",
+        mean,
+        "no signal",
+        f"{figure} ({error:.4f}): the states do not predict the actions better than "
+        "fixed shares do, so the data cannot tell the rewards",
+    )
+
+
+def _equation(solution: AnchorSolution, spread: float) -> list[Diagnostic]:
+    relative = solution.residual / max(spread, 1e-12)
+    figures = [
+        Diagnostic(
+            "bellman_residual",
+            solution.residual,
+            _grade(-relative, ok=-1e-3, watch=-0.05),
+            f"violation of the anchor's equation as solved ({solution.note})"
+            + (f"; up to {solution.missing:.2g} missing" if solution.missing > 0 else ""),
+        )
+    ]
+    if solution.condition is not None:
+        figures.append(
+            Diagnostic(
+                "condition",
+                solution.condition,
+                _grade(-solution.condition, ok=-1e8, watch=-1e12),
+                "condition number of the solve: relative errors grow by up to this",
+            )
+        )
+    return figures
+
+
+def _amplification(panel: Panel, value: AnchoredValue) -> Diagnostic:
+    """How much larger differences between states are in V than in what the anchor adds.
+
+    Under a renewal anchor nothing of a difference survives and the factor is one; under
+    one that leaves the state as it is, it stays forever: 1 / (1 - discount).
+    """
+    known = value(panel.state)
+    bonus = known.anchor_reward - value.temperature * known.log_prob[:, value.anchor]
+    spread = float(np.std(bonus))
+    factor = float(np.std(known.value)) / spread if spread > 1e-12 else 1.0
+    return Diagnostic(
+        "amplification",
+        factor,
+        _grade(-factor, ok=-10, watch=-100),
+        "differences of log pi(anchor) between states are this many times larger in V, "
+        "and so are errors in them",
+    )
+
+
+def _anchor_residual(panel, anchor: int, raw_reward, anchor_reward) -> Diagnostic:
+    gap = np.abs(raw_reward[:, anchor] - anchor_reward)
+    others = np.delete(raw_reward, anchor, axis=1) - anchor_reward[:, None]
+    size = float(np.sqrt(np.nanmean(others**2)))
+    typical = float(np.sqrt(np.nanmean(gap**2)))
+    return Diagnostic(
+        "anchor_residual",
+        float(np.nanmax(gap)),
+        _grade(-typical / max(size, 1e-12), ok=-0.25, watch=-1.0),
+        f"largest |r(s, anchor) - g(s)|, zero in theory: the Q and R steps disagree; "
+        f"typically {typical:.2g}, against rewards of {size:.2g}",
+    )
+
+
+def _units(panel: Panel) -> Diagnostic:
+    number = panel.effective_units
+    return Diagnostic(
+        "effective_units",
+        number,
+        _grade(number, ok=30, watch=10),
+        f"independent units behind {len(panel):,} decisions; errors shrink with these, "
+        "not with rows",
+    )
+
+
+def _grade(value: float, *, ok: float, watch: float) -> Verdict:
+    return "ok" if value >= ok else "watch" if value >= watch else "trouble"

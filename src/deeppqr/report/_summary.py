@@ -1,0 +1,43 @@
+"""A fit in words and figures, for the terminal."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .._pqr import Fit
+
+WIDTH = 78
+
+
+def summarise(fit: "Fit") -> str:
+    """The printable table of `Fit.summary`."""
+    panel, seconds = fit.provenance["panel"], fit.provenance["seconds"]
+    lines = [
+        "PQR: reward identified by an anchor action".center(WIDTH).rstrip(),
+        "=" * WIDTH,
+        f"decisions {panel['rows']:,}   units {panel['units']:,}   "
+        f"next states {panel['next_states']:,}   terminal {panel['terminal']:,}",
+        f"states    {', '.join(map(str, fit.encoding.names))}",
+        f"actions   {', '.join(map(str, fit.actions))}   (anchor: {fit.anchor})",
+        f"discount  {fit.discount:g}   temperature {fit.temperature:g}   "
+        f"seed {fit.provenance['settings']['seed']}",
+        "-" * WIDTH,
+    ]
+    titles = {"policy": "P policy", "anchor_value": "Q anchor", "reward": "R reward"}
+    for stage, title in titles.items():
+        note = f"{fit.stages[stage]} [{seconds[stage]:.1f} s]"
+        lines += wrap(note, first=f"{title}  ")
+    lines.append("-" * WIDTH)
+    for figure in fit.diagnostics:
+        head = f"{figure.name:<20}{figure.value:>10.4g}  {figure.verdict}"
+        lines += [head, *wrap(figure.meaning, first="    ")]
+    lines.append("=" * WIDTH)
+    return "\n".join(lines)
+
+
+def wrap(text: str, *, first: str) -> list[str]:
+    """Lines no longer than the table, the first with a title in front."""
+    import textwrap
+
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
+    )

@@ -1,0 +1,112 @@
+"""Diagnostics measure what they say and warn where they should."""
+
+import numpy as np
+import pytest
+
+import deeppqr
+from deeppqr import Panel
+from deeppqr.mdp import TabularMDP
+from deeppqr.worlds import TabularWorld, random_tabular
+
+NAMES = [
+    "anchor_share",
+    "anchor_share_rarest",
+    "anchor_min_prob",
+    "clipped_share",
+    "held_out_gain",
+    "bellman_residual",
+    "condition",
+    "amplification",
+    "anchor_residual",
+    "effective_units",
+]
+
+
+@pytest.fixture(scope="module")
+def fit(tabular):
+    _, panel = tabular
+    return deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+
+
+def test_every_figure_is_there_with_words(fit):
+    assert [figure.name for figure in fit.diagnostics] == NAMES
+    assert all(len(figure.meaning) > 20 for figure in fit.diagnostics)
+    printed = str(fit.diagnostics)
+    assert all(name in printed for name in NAMES)
+    with pytest.raises(KeyError, match="anchor_share"):
+        fit.diagnostics["nothing"]
+
+
+def test_shares_are_counted(fit, tabular):
+    _, panel = tabular
+    assert fit.diagnostics["anchor_share"].value == pytest.approx(
+        (panel.action == 0).mean()
+    )
+    by_state = [np.mean(panel.action[panel.state[:, 0] == s] == 0) for s in range(7)]
+    assert fit.diagnostics["anchor_share_rarest"].value == pytest.approx(min(by_state))
+    assert fit.diagnostics["effective_units"].value == pytest.approx(100)
+    assert fit.diagnostics.warnings == []
+
+
+def test_no_signal_where_actions_ignore_states(rng):
+    state, after = rng.normal(size=(2, 3_000, 2))
+    action = rng.integers(0, 3, 3_000)
+    panel = Panel.from_arrays(state, action, after, unit=np.arange(3_000) // 30)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+    gain = fit.diagnostics["held_out_gain"]
+    assert gain.verdict == "no signal"
+    assert "the data cannot tell the rewards" in gain.meaning
+    assert gain in fit.diagnostics.warnings
+    assert "no signal" in fit.summary()
+
+
+def test_signal_where_they_do_not(fit):
+    assert fit.diagnostics["held_out_gain"].verdict == "ok"
+    assert fit.diagnostics["held_out_gain"].value > 0.05
+
+
+def test_held_out_gain_is_the_likelihood_gain(tabular):
+    """On a large sample it approaches the mutual information of state and action."""
+    world, _ = tabular
+    panel = world.simulate(steps=200_000, units=200, seed=11)
+    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    truth = world.log_policy(panel.state)
+    shares = np.log(np.bincount(panel.action) / len(panel))
+    gain = np.mean((truth - shares)[np.arange(len(panel)), panel.action])
+    # The fitted table loses about (7 - 1) * 2 / (2 n) per decision to its own noise.
+    assert fit.diagnostics["held_out_gain"].value == pytest.approx(gain, abs=2e-4)
+
+
+def test_few_units_are_noted(tabular):
+    _, panel = tabular
+    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel.select(panel.unit < 5))
+    assert fit.diagnostics["effective_units"].verdict == "trouble"
+
+
+def test_amplification_of_renewal_and_self_loop_anchors():
+    """One under a renewal, 1 / (1 - discount) where the anchor leaves the state alone."""
+    base = random_tabular(seed=30)
+    for law, expected in ((np.full((7, 7), 1 / 7), 1.0), (np.eye(7), 10.0)):
+        moves = base.mdp.transition.copy()
+        moves[:, 0] = law
+        world = TabularWorld(TabularMDP(base.mdp.reward, moves, 0.9))
+        fit = deeppqr.PQR(discount=0.9, anchor=0, transition=moves).fit(
+            world.simulate(steps=5_000, units=50, seed=31)
+        )
+        assert fit.diagnostics["amplification"].value == pytest.approx(expected, rel=1e-9)
+
+
+def test_anchor_residual_sees_stages_that_disagree(tabular):
+    _, panel = tabular
+    rough = deeppqr.anchor.Averager("forest", min_leaf=2_000)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_value=rough).fit(panel)
+    same = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    assert same.diagnostics["anchor_residual"].value < 1e-9
+    assert fit.diagnostics["anchor_residual"].value > 0.1
+
+
+def test_summary_is_a_page(fit):
+    lines = fit.summary().splitlines()
+    assert max(map(len, lines)) <= 78
+    assert any("frequencies in 7 distinct states" in line for line in lines)
+    assert repr(fit).startswith("Fit(anchor=0, discount=0.9")
