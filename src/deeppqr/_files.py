@@ -1,0 +1,53 @@
+"""Writing whole or not at all: nothing is overwritten, nothing half-written stays."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from ._errors import StorageError
+
+
+@contextmanager
+def new_folder(folder: str | Path) -> Iterator[Path]:
+    """A folder that appears under its name only once the block has ended well."""
+    folder = Path(folder)
+    refuse_existing(folder)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        yield partial
+        partial.chmod(0o755)
+        os.rename(partial, folder)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def refuse_existing(path: Path) -> None:
+    """Refuse to write over anything."""
+    if path.exists():
+        raise StorageError(
+            f"{path} exists already, and nothing is overwritten. Choose another name, or "
+            "remove it first."
+        )
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[Path]:
+    """A file that appears under its name only once the block has ended well."""
+    refuse_existing(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(
+        prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent
+    )
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
+        partial.chmod(0o644)
+        partial.rename(path)
+    finally:
+        partial.unlink(missing_ok=True)

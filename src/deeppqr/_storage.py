@@ -1,0 +1,269 @@
+"""Fits on disk: a folder of JSON and arrays, read back without running any code.
+
+A fit is a tree of frozen dataclasses whose leaves are numbers, strings and arrays. The
+tree goes to `model.json`, the arrays to `arrays.safetensors`, scikit-learn parts to
+skops files. Only the classes listed in `_known_classes` are ever built on loading.
+"""
+
+import hashlib
+import json
+import math
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields, is_dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._errors import StorageError
+from ._files import new_folder
+from ._pqr import Fit
+
+FORMAT, VERSION = "deeppqr-fit", 1
+
+
+def save(fit: Fit, folder: str | Path) -> Path:
+    """Write `fit` to a folder that does not exist yet, whole or not at all."""
+    with new_folder(folder) as partial:
+        parts = _Parts()
+        tree = parts.pack(fit, "fit")
+        _write_parts(partial, parts)
+        header = {
+            "format": FORMAT,
+            "version": VERSION,
+            "deeppqr": version("deeppqr"),
+            "scikit-learn": version("scikit-learn"),
+            "sha256": {name: _digest(partial / name) for name in _files(parts)},
+            "fit": tree,
+        }
+        text = json.dumps(header, indent=1, allow_nan=False)
+        (partial / "model.json").write_text(text, encoding="utf-8")
+        (partial / "summary.txt").write_text(fit.summary() + "\n", encoding="utf-8")
+    return Path(folder)
+
+
+def load(
+    folder: str | Path, *, anchor_reward: Callable[[np.ndarray], Any] | None = None
+) -> Fit:
+    """Read a fit that `Fit.save` wrote; nothing in the folder is executed.
+
+    `anchor_reward` is the function the fit was made with, if it was one: functions are
+    not stored.
+    """
+    folder = Path(folder)
+    header = _read_header(folder)
+    reader = _Reader(folder, header, anchor_reward)
+    try:
+        fit = reader.unpack(header["fit"])
+    except (KeyError, TypeError, IndexError, AttributeError) as problem:
+        raise StorageError(
+            f"{folder / 'model.json'} is damaged ({problem!r}). Save the fit again."
+        ) from problem
+    if not isinstance(fit, Fit):
+        raise StorageError(f"{folder} holds no fit, but a {type(fit).__name__}.")
+    if anchor_reward is not None and fit.estimate.anchor_reward.function is None:
+        raise StorageError(
+            f"The fit in {folder} has its anchor reward stored; `anchor_reward` is only "
+            "for fits that were made with a function."
+        )
+    return fit
+
+
+@dataclass
+class _Parts:
+    """Collects arrays and scikit-learn parts while a tree is packed."""
+
+    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    estimators: dict[str, bytes] = field(default_factory=dict)
+
+    def pack(self, value: Any, path: str) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
+        if value is None or isinstance(value, (bool, int, str)):
+            return value
+        if isinstance(value, float):
+            return value if math.isfinite(value) else {"float": repr(value)}
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+            self.arrays[path] = np.ascontiguousarray(value)
+            return {"array": path}
+        if isinstance(value, (tuple, list)):
+            items = [self.pack(item, f"{path}.{i}") for i, item in enumerate(value)]
+            return {"tuple": items}
+        if isinstance(value, dict):
+            return {"dict": {k: self.pack(v, f"{path}.{k}") for k, v in value.items()}}
+        if is_dataclass(value) and type(value).__name__ in _known_classes():
+            packed = {
+                f.name: self.pack(getattr(value, f.name), f"{path}.{f.name}")
+                for f in fields(value)
+            }
+            return {"class": type(value).__name__, "fields": packed}
+        if hasattr(value, "get_params"):
+            return self._pack_estimator(value)
+        if callable(value):
+            return {"function": getattr(value, "__qualname__", "function")}
+        raise StorageError(
+            f"{path} is a {type(value).__name__} ({value!r}), which cannot be stored. "
+            "Labels and categories must be text, numbers or booleans: convert them when "
+            "the panel is built."
+        )
+
+    def _pack_estimator(self, estimator: Any) -> dict[str, str]:
+        import skops.io
+
+        data = skops.io.dumps(estimator)
+        untrusted = skops.io.get_untrusted_types(data=data)
+        if untrusted:
+            raise StorageError(
+                f"A {type(estimator).__name__} cannot be stored safely: reading it back "
+                f"would build {', '.join(untrusted)} from the file, which can run code. "
+                "Use one of the library's own estimators for this stage, or a "
+                "scikit-learn estimator that is linear or a pipeline of such."
+            )
+        name = f"part{len(self.estimators)}.skops"
+        self.estimators[name] = data
+        return {"skops": name}
+
+
+def _write_parts(folder: Path, parts: _Parts) -> None:
+    from safetensors.numpy import save_file
+
+    save_file(parts.arrays, folder / "arrays.safetensors")
+    for name, data in parts.estimators.items():
+        (folder / name).write_bytes(data)
+
+
+def _files(parts: _Parts) -> list[str]:
+    return ["arrays.safetensors", *parts.estimators]
+
+
+@dataclass
+class _Reader:
+    """Builds a tree again from a folder whose files have been checked."""
+
+    folder: Path
+    header: dict[str, Any]
+    anchor_reward: Callable[[np.ndarray], Any] | None
+    arrays: dict[str, np.ndarray] = field(init=False)
+
+    def __post_init__(self):
+        from safetensors import SafetensorError
+        from safetensors.numpy import load_file
+
+        for name, digest in dict(self.header.get("sha256", {})).items():
+            if not re.fullmatch(r"[A-Za-z0-9]+\.(safetensors|skops)", name):
+                raise StorageError(f"{self.folder} names a file {name!r}; refused.")
+            if not (self.folder / name).is_file():
+                raise StorageError(f"{self.folder} lacks {name}; the copy is incomplete.")
+            if _digest(self.folder / name) != digest:
+                raise StorageError(
+                    f"{self.folder / name} is damaged: its checksum is not the one in "
+                    "model.json. Copy or save the fit again."
+                )
+        try:
+            self.arrays = load_file(self.folder / "arrays.safetensors")
+        except (SafetensorError, OSError) as problem:
+            raise StorageError(
+                f"{self.folder / 'arrays.safetensors'} cannot be read: {problem}"
+            ) from problem
+
+    def unpack(self, node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        ((kind, content), *rest) = node.items()
+        if kind == "float":
+            return float(content)
+        if kind == "array":
+            return self.arrays[content]
+        if kind == "tuple":
+            return tuple(self.unpack(item) for item in content)
+        if kind == "dict":
+            return {name: self.unpack(item) for name, item in content.items()}
+        if kind == "class":
+            known = _known_classes()[content]
+            values = {k: self.unpack(item) for k, item in dict(rest)["fields"].items()}
+            return known(**values)
+        if kind == "skops":
+            return self._unpack_estimator(content)
+        if kind == "function":
+            return self._function(content)
+        raise KeyError(kind)
+
+    def _unpack_estimator(self, name: str) -> Any:
+        import skops.io
+
+        if name not in self.header["sha256"]:
+            raise StorageError(f"{self.folder} names a part {name!r} without a checksum.")
+        stored, here = self.header["scikit-learn"], version("scikit-learn")
+        if stored != here:
+            warnings.warn(
+                f"{self.folder} was written with scikit-learn {stored} and is read with "
+                f"{here}; its scikit-learn parts may behave differently.",
+                stacklevel=2,
+            )
+        try:
+            return skops.io.load(self.folder / name)
+        except Exception as problem:
+            raise StorageError(f"{self.folder / name} was refused: {problem}") from problem
+
+    def _function(self, name: str) -> Callable:
+        if self.anchor_reward is None:
+            raise StorageError(
+                f"This fit's anchor reward is a function ({name}), which is not stored. "
+                "Pass it again: deeppqr.load(folder, anchor_reward=...)."
+            )
+        return self.anchor_reward
+
+
+def _read_header(folder: Path) -> dict[str, Any]:
+    path = folder / "model.json"
+    if not folder.is_dir():
+        raise StorageError(f"There is no folder {folder}.")
+    if not path.is_file():
+        raise StorageError(
+            f"{folder} is not a saved fit: it has no model.json. Folders written by "
+            "`fit.save(folder)` or `deeppqr fit --out folder` do."
+        )
+    try:
+        header = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as problem:
+        raise StorageError(f"{path} is damaged: {problem}.") from problem
+    if not isinstance(header, dict) or header.get("format") != FORMAT:
+        raise StorageError(
+            f"{folder} was not written by deeppqr: model.json does not say "
+            f'"format": "{FORMAT}".'
+        )
+    if header.get("version") != VERSION:
+        raise StorageError(
+            f"{folder} has format version {header.get('version')}, and this deeppqr "
+            f"({version('deeppqr')}) reads version {VERSION}. Upgrade deeppqr, or save "
+            "the fit again."
+        )
+    return header
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _known_classes() -> dict[str, type]:
+    from . import anchor, inference, policy, reward
+    from ._basis import CellIndicators, RidgeFeatures
+    from ._network import Ensemble
+    from .panel import Cells, Encoding, StateColumn
+
+    classes = (
+        *(Fit, Encoding, StateColumn, Cells, Ensemble, RidgeFeatures, CellIndicators),
+        *(inference.Diagnostics, inference.Diagnostic),
+        *(policy.FrequencyPolicy, policy.LogitPolicy, policy.NetworkPolicy),
+        *(policy.ClassifierPolicy, policy.Clipped),
+        *(anchor.AnchoredValue, anchor.AnchorReward, anchor.TableFunction),
+        *(anchor.LinearFunction, anchor.AveragerFunction, anchor.Neighbours),
+        *(anchor.Forest, anchor.NetworkFunction, anchor.RegressorFunction),
+        *(reward.LinearReward, reward.NetworkReward, reward.RegressorReward),
+        reward.TableReward,
+    )
+    return {known.__name__: known for known in classes}
