@@ -1,0 +1,73 @@
+"""The default fit on the paper's world: error, time and memory, printed as a table.
+
+    python benchmarks/paper_world.py [--p 5] [--seeds 5] [--steps 50000]
+
+Each cell runs in a process of its own, so that times include compilation and the peak
+memory is that cell's. Seeds of omega are 0, 1, ...; demonstrations use 100 + seed and
+the states that are scored 200 + seed.
+"""
+
+import argparse
+import json
+import subprocess
+import sys
+
+
+def one_cell(p: int, scale: float, seed: int, steps: int) -> dict[str, float]:
+    """Simulate, fit and score one world."""
+    import resource
+    import time
+
+    import deeppqr
+    from deeppqr._demo import compare
+
+    start = time.perf_counter()
+    world = deeppqr.worlds.PaperWorld(p=p, reward_scale=scale, seed=seed)
+    panel = world.simulate(steps=steps, seed=100 + seed)
+    simulated = time.perf_counter()
+    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    fitted = time.perf_counter()
+    states = world.simulate(steps=steps, seed=200 + seed).state[::10]
+    pqr, grounded, raw, _ = compare(world, fit, states)
+    return {
+        "simulate_s": simulated - start,
+        "fit_s": fitted - simulated,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "pqr": pqr.nmse,
+        "grounded_q": grounded.nmse,
+        "q": raw.nmse,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--p", type=int, default=5)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--steps", type=int, default=50_000)
+    parser.add_argument(
+        "--cell", nargs=2, metavar=("SCALE", "SEED"), help=argparse.SUPPRESS
+    )
+    arguments = parser.parse_args()
+    if arguments.cell:
+        scale, seed = float(arguments.cell[0]), int(arguments.cell[1])
+        print(json.dumps(one_cell(arguments.p, scale, seed, arguments.steps)))
+        return
+    print(
+        f"paper world, p = {arguments.p}, {arguments.steps:,} steps; reward NMSE (zero = 1)"
+    )
+    print("scale seed      PQR  Q - Q(anchor)         Q  simulate s   fit s  peak MB")
+    for scale in (1.0, 10.0):
+        for seed in range(arguments.seeds):
+            cell = [sys.executable, __file__, "--cell", str(scale), str(seed)]
+            cell += ["--p", str(arguments.p), "--steps", str(arguments.steps)]
+            row = json.loads(subprocess.run(cell, check=True, capture_output=True).stdout)
+            print(
+                f"{scale:5g} {seed:4d} {row['pqr']:8.4f} {row['grounded_q']:14.4f} "
+                f"{row['q']:9.4g} {row['simulate_s']:11.1f} {row['fit_s']:7.1f} "
+                f"{row['peak_mb']:8.0f}",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""Options and output shared by the jobs."""
+
+import argparse
+from pathlib import Path
+
+from .._errors import DataError
+from .._files import new_file, refuse_existing
+
+
+def add_common(parser: argparse.ArgumentParser, *, seed: int = 0) -> None:
+    """`--seed` and `--quiet`, the same everywhere."""
+    parser.add_argument(
+        "--seed",
+        type=int,
+        default=seed,
+        help=f"everything random follows (default {seed})",
+    )
+    add_quiet(parser)
+
+
+def add_quiet(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--quiet", action="store_true", help="print nothing")
+
+
+def say(arguments: argparse.Namespace, text: str) -> None:
+    """Print unless told to be quiet."""
+    if not arguments.quiet:
+        print(text)
+
+
+def write_table(frame, path: Path) -> None:
+    """Write a polars DataFrame as CSV or Parquet, by the file's ending."""
+    check_table_name(path)
+    with new_file(path) as partial:
+        if path.suffix.lower() == ".csv":
+            frame.write_csv(partial)
+        else:
+            frame.write_parquet(partial)
+
+
+def check_table_name(path: Path) -> None:
+    """Refuse, before any work, a name that no table can be written to."""
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise DataError(f"--out must end in .csv or .parquet, but it is {path}.")
+    refuse_existing(path)

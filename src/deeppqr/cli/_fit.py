@@ -1,0 +1,102 @@
+"""`deeppqr fit`: a table of decisions in, a folder with the fit out."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from .._errors import DataError
+from ._common import add_common, say
+
+
+def register(jobs) -> None:
+    parser = jobs.add_parser("fit", help="estimate the reward from a table of decisions")
+    parser.add_argument("data", type=Path, help="CSV or Parquet file, one row per decision")
+    parser.add_argument("--state", nargs="+", required=True, metavar="COLUMN")
+    parser.add_argument("--action", required=True, metavar="COLUMN")
+    parser.add_argument("--unit", metavar="COLUMN", help="who decided")
+    parser.add_argument("--time", metavar="COLUMN", help="when")
+    parser.add_argument("--next-state", nargs="+", metavar="COLUMN")
+    parser.add_argument("--terminal", metavar="COLUMN", help="true where the process ends")
+    parser.add_argument(
+        "--truncated", metavar="COLUMN", help="true where a sequence breaks"
+    )
+    parser.add_argument("--weight", metavar="COLUMN")
+    parser.add_argument(
+        "--gaps", choices=("error", "split"), default="error", help="skipped periods"
+    )
+    parser.add_argument("--anchor", required=True, help="action whose reward is known")
+    parser.add_argument(
+        "--anchor-reward", default="0", help="its reward: a number or a state column"
+    )
+    parser.add_argument("--discount", type=float, required=True)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument(
+        "--policy", choices=("auto", "frequency", "logit", "network"), default="auto"
+    )
+    parser.add_argument(
+        "--anchor-value",
+        choices=("auto", "exact", "linear", "averager", "fitted"),
+        default="auto",
+    )
+    parser.add_argument(
+        "--reward", choices=("auto", "table", "linear", "network"), default="auto"
+    )
+    parser.add_argument("--clip", type=float, help="smallest probability")
+    parser.add_argument("--out", type=Path, required=True, help="folder to write")
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from .._files import refuse_existing
+    from .._pqr import PQR
+    from ..panel import Panel
+
+    refuse_existing(arguments.out)
+    panel = Panel.from_file(
+        arguments.data,
+        state=arguments.state,
+        action=arguments.action,
+        unit=arguments.unit,
+        time=arguments.time,
+        next_state=arguments.next_state,
+        terminal=arguments.terminal,
+        truncated=arguments.truncated,
+        weight=arguments.weight,
+        gaps=arguments.gaps,
+    )
+    model = PQR(
+        discount=arguments.discount,
+        anchor=find_label(panel.actions, arguments.anchor),
+        anchor_reward=_number_or_text(arguments.anchor_reward),
+        temperature=arguments.temperature,
+        policy=arguments.policy,
+        anchor_value=arguments.anchor_value,
+        reward=arguments.reward,
+        clip=arguments.clip,
+        seed=arguments.seed,
+    )
+    fit = model.fit(panel)
+    fit.save(arguments.out)
+    say(arguments, fit.summary())
+    say(arguments, f"Fit written to {arguments.out}")
+
+
+def find_label(actions: tuple[Any, ...], text: str) -> Any:
+    """The action label that was typed: by its text, or by its number."""
+    for label in actions:
+        if str(label) == text or str(label) == str(_number_or_text(text)):
+            return label
+        if isinstance(label, (int, float)) and label == _number_or_text(text):
+            return label
+    raise DataError(
+        f"--anchor must be one of the actions {[str(a) for a in actions]}, but it is "
+        f"{text!r}."
+    )
+
+
+def _number_or_text(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text

@@ -1,0 +1,52 @@
+"""`deeppqr`: one command, a subcommand per job.
+
+What a person can put right ends in one message and exit status 2; an interrupt ends in
+130. Nothing half-written is left behind in either case.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from .._errors import DeepPQRError
+from . import _demo, _fit, _predict, _simulate
+
+JOBS = (_demo, _fit, _predict, _simulate)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit status."""
+    parsed = _parser().parse_args(arguments)
+    from .._progress import show
+
+    try:
+        with show(not parsed.quiet and sys.stderr.isatty()):
+            parsed.run(parsed)
+    except DeepPQRError as problem:
+        print(f"deeppqr: {problem}", file=sys.stderr)
+        return 2
+    except OSError as problem:
+        print(
+            f"deeppqr: {problem.strerror or problem}: {problem.filename}",
+            file=sys.stderr,
+        )
+        return 2
+    except KeyboardInterrupt:
+        print("deeppqr: interrupted; nothing was written.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="deeppqr",
+        description="Recover the reward behind observed decisions.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"deeppqr {version('deeppqr')}"
+    )
+    jobs = parser.add_subparsers(required=True, metavar="JOB")
+    for job in JOBS:
+        job.register(jobs)
+    return parser

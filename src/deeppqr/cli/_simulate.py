@@ -1,0 +1,45 @@
+"""`deeppqr simulate`: demonstrations from a world whose truth is known."""
+
+import argparse
+from pathlib import Path
+
+from ._common import add_common, check_table_name, say, write_table
+
+
+def register(jobs) -> None:
+    parser = jobs.add_parser("simulate", help="decisions of an optimal agent in a world")
+    parser.add_argument("world", choices=("paper", "tabular"))
+    parser.add_argument("--p", type=int, default=5, help="state variables (paper)")
+    parser.add_argument("--reward-scale", type=float, default=1.0, help="(paper)")
+    parser.add_argument("--states", type=int, default=7, help="(tabular)")
+    parser.add_argument("--actions", type=int, default=3, help="(tabular)")
+    parser.add_argument("--discount", type=float, default=0.9)
+    parser.add_argument("--temperature", type=float, default=1.0)
+    parser.add_argument("--steps", type=int, default=50_000, help="in all")
+    parser.add_argument("--units", type=int, default=50)
+    parser.add_argument("--world-seed", type=int, default=0, help="draws the reward")
+    parser.add_argument("--out", type=Path, required=True, help="CSV or Parquet to write")
+    add_common(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    from .. import worlds
+
+    check_table_name(arguments.out)
+    preferences = {
+        "discount": arguments.discount,
+        "temperature": arguments.temperature,
+        "seed": arguments.world_seed,
+    }
+    if arguments.world == "paper":
+        world = worlds.PaperWorld(
+            p=arguments.p, reward_scale=arguments.reward_scale, **preferences
+        )
+    else:
+        world = worlds.random_tabular(arguments.states, arguments.actions, **preferences)
+    panel = world.simulate(
+        steps=arguments.steps, units=arguments.units, seed=arguments.seed
+    )
+    write_table(panel.to_frame(), arguments.out)
+    say(arguments, f"{panel}\nwritten to {arguments.out}")
