@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ from .inference import Diagnostics, diagnose
 from .mdp import check_preferences
 from .panel import Encoding, Panel
 from .policy import Clipped, PolicyFit
-from .reward import AbstractReward
+from .reward import AbstractReward, Affine, AffineReward, select_temperature
 
 DEFAULT_FLOOR = 1e-6
 
@@ -95,24 +96,20 @@ class PQR:
         known_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
         key_policy, key_anchor, key_reward = jr.split(jr.key(self.seed), 3)
-        preferences = {"discount": self.discount, "temperature": self.temperature}
         clock = _Clock()
 
         policy = policy_stage.resolve(self.policy).fit(panel, key=key_policy)
         estimate = self._clipped(policy, panel)
         clock.lap("policy")
-        problem = anchor_problem(panel, estimate, known_reward, anchor, **preferences)
-        solution = anchor_solver.solve(problem, key=key_anchor)
-        value = AnchoredValue(
-            estimate, solution.continuation, known_reward, anchor, **preferences
+        solution, value = self._solve(
+            anchor_solver, panel, estimate, known_reward, anchor, key=key_anchor
         )
         clock.lap("anchor_value")
         reward = reward_estimator.fit(panel, value, key=key_reward)
         clock.lap("reward")
 
-        known = value(panel.state)
-        raw = reward.reward(panel.state, known)
-        diagnostics = diagnose(panel, policy, solution, value, raw, known.anchor_reward)
+        raw = reward.reward(panel.state, value)
+        diagnostics = diagnose(panel, policy, solution, value, raw)
         clock.lap("diagnostics")
         _warn_of_weak_overlap(diagnostics)
         return Fit(
@@ -125,16 +122,35 @@ class PQR:
             self._provenance(panel, clock),
         )
 
+    def _solve(self, solver, panel: Panel, policy, known_reward, anchor: int, *, key):
+        """The anchor's equation, once for the policy's part of the value, once for g's."""
+        surprise = lambda state: -policy.log_prob(state)[:, anchor]
+        pose = partial(anchor_problem, panel, policy, anchor=anchor, discount=self.discount)
+        solution = solver.solve(pose(bonus=surprise), key=key)
+        known = None
+        if not known_reward.is_zero:
+            known = solver.solve(pose(bonus=known_reward), key=key)
+        value = AnchoredValue(
+            policy,
+            solution.continuation,
+            known and known.continuation,
+            known_reward,
+            anchor,
+            discount=self.discount,
+            temperature=self.temperature,
+        )
+        return solution.combined(known, self.temperature), value
+
     def _stages(self, panel: Panel, anchor: int):
         if self.transition is None:
             return (
                 anchor_stage.resolve(self.anchor_value),
-                reward_stage.resolve(self.reward),
+                Affine(reward_stage.resolve(self.reward)),
             )
         known = anchor_stage.resolve_transition(
             self.transition, panel.encoding, panel.num_actions
         )
-        return anchor_stage.Known(known, anchor), reward_stage.Known(known)
+        return anchor_stage.Known(known, anchor), Affine(reward_stage.Known(known))
 
     def _clipped(self, fit: PolicyFit, panel: Panel):
         if self.clip is not None:
@@ -191,10 +207,9 @@ class Fit:
     def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
         """r(s, a) for every action; the anchor's column is its known reward."""
         state = self.encoding.encode_any(states)
-        known = self.estimate(state)
-        reward = self.reward_function(state, known)
+        reward = self.reward_function(state, self.estimate)
         # g is known, not estimated; what the third stage makes of it is a diagnostic.
-        reward[:, self.estimate.anchor] = known.anchor_reward
+        reward[:, self.estimate.anchor] = self.estimate.anchor_reward(state)
         return reward
 
     def q(self, states: Any) -> Float[np.ndarray, "row action"]:
@@ -208,6 +223,47 @@ class Fit:
     def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
         """log pi(a | s)."""
         return self.estimate.policy.log_prob(self.encoding.encode_any(states))
+
+    def at_temperature(self, temperature: float) -> "Fit":
+        """This fit at another temperature: the reward is affine in it, nothing is refit."""
+        check_preferences(self.discount, temperature)
+        self._affine()
+        return replace(self, estimate=replace(self.estimate, temperature=temperature))
+
+    def select_temperature(
+        self,
+        panel: Panel,
+        *,
+        average: float | None = None,
+        maximum: float | None = None,
+        minimum: float | None = None,
+    ) -> float:
+        """The temperature at which the panel's decisions earn what is known of them.
+
+        Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
+        in the units the reward should have. `fit.at_temperature` then applies it.
+        """
+        taken = np.arange(len(panel)), panel.action
+        bare, known = self._affine().parts(panel.state, self.estimate)
+        anchor = self.estimate.anchor
+        # The anchor earns g whatever the temperature.
+        bare[:, anchor], known[:, anchor] = 0.0, self.estimate.anchor_reward(panel.state)
+        return select_temperature(
+            bare[taken],
+            known[taken],
+            panel.weight,
+            average=average,
+            maximum=maximum,
+            minimum=minimum,
+        )
+
+    def _affine(self) -> AffineReward:
+        if not isinstance(self.reward_function, AffineReward):
+            raise DataError(
+                "This reward was not estimated in parts that scale with the temperature; "
+                "fit again with the temperature you want."
+            )
+        return self.reward_function
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""

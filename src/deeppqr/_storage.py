@@ -264,6 +264,6 @@ def _known_classes() -> dict[str, type]:
         *(anchor.LinearFunction, anchor.AveragerFunction, anchor.Neighbours),
         *(anchor.Forest, anchor.NetworkFunction, anchor.RegressorFunction),
         *(reward.LinearReward, reward.NetworkReward, reward.RegressorReward),
-        reward.TableReward,
+        *(reward.TableReward, reward.AffineReward),
     )
     return {known.__name__: known for known in classes}

@@ -39,14 +39,14 @@ class TruePolicy(AbstractPolicy):
 
 
 def problem_of(world, panel, discount=None, anchor_reward=0.0):
+    """The whole equation at once, by linearity: bonus g - log pi(anchor)."""
     known = resolve_anchor_reward(anchor_reward, panel.encoding)
     return anchor_problem(
         panel,
         TruePolicy(world),
-        known,
+        lambda states: known(states) - world.log_policy(states)[:, 0],
         0,
         discount=world.discount if discount is None else discount,
-        temperature=world.temperature,
     )
 
 

@@ -22,6 +22,10 @@ class AnchorReward:
     encoding: Encoding | None = None
     """Gives a function the states as the user has them."""
 
+    @property
+    def is_zero(self) -> bool:
+        return self.constant == 0
+
     def __call__(
         self, state: Float[np.ndarray, "row state_feature"]
     ) -> Float[np.ndarray, " row"]:

@@ -3,15 +3,17 @@
 With g known at every state, only the anchor's continuation h(s) = E[V(s') | s, anchor]
 is left to find, and Q^A = g + discount h. It solves
 
-    h(s) = E[ g(s') - temperature log pi(anchor | s') + discount h(s') | s, anchor ],
+    h(s) = E[ bonus(s') + discount h(s') | s, anchor ],
 
-an affine equation. Regressing h rather than V keeps what is known exactly exact, and h
-is an expectation, hence smoother than V.
+with bonus = g - temperature log pi(anchor | .). Regressing h rather than V keeps what is
+known exactly exact, and h is an expectation, hence smoother than V. The equation is
+linear in the bonus: it is solved once for -log pi(anchor | .) and, where g is not zero,
+once for g.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -30,7 +32,7 @@ class AnchorProblem:
     log_prob: Callable[[np.ndarray], np.ndarray]
     """The estimated policy."""
     bonus: Callable[[np.ndarray], np.ndarray]
-    """g(s) - temperature log pi(anchor | s): what the anchor adds to V beside h."""
+    """What the anchor adds to V beside h: -log pi(anchor | s), or g(s)."""
     reach: Float[np.ndarray, "any_row state_feature"]
     """Every state at which the answer will be needed."""
     discount: float
@@ -69,6 +71,17 @@ class AnchorSolution:
     """Bound on how far an iteration stopped from its fixed point."""
     evidence: tuple[tuple[str, str], ...] = ()
     """Solvers that were considered and why they were or were not used."""
+
+    def combined(
+        self, known: "AnchorSolution | None", temperature: float
+    ) -> "AnchorSolution":
+        """This solution for the policy's part with that for g's part, for reporting."""
+        extra = (known.residual, known.missing) if known else (0.0, 0.0)
+        return replace(
+            self,
+            residual=temperature * self.residual + extra[0],
+            missing=temperature * self.missing + extra[1],
+        )
 
 
 class AbstractAnchorSolver(ABC):

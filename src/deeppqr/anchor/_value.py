@@ -1,6 +1,7 @@
 """From the anchor's value to every action's: the paper's Q-Estimator."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -30,13 +31,19 @@ class AnchoredValue:
     with $Q^A(s) = g(s) + \gamma\,h(s)$ and $h$ the anchor's continuation. No sum over
     actions is needed for V: $V = Q(\cdot,a) - \alpha\log\pi(a|\cdot)$ for *any* action.
 
+    The anchor's equation is linear in what it is fed, so $h = \alpha h_\pi + h_g$: what
+    comes from $-\log\pi(a^A|\cdot)$ and what comes from $g$ are kept apart, and another
+    temperature needs no other fit.
+
     References
     ----------
     [geng2020pqr], Q-Estimator.
     """
 
     policy: AbstractPolicy
-    continuation: AbstractStateFunction
+    policy_continuation: AbstractStateFunction
+    known_continuation: AbstractStateFunction | None
+    """None where g is zero."""
     anchor_reward: AnchorReward
     anchor: int
     discount: float
@@ -45,22 +52,39 @@ class AnchoredValue:
     def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated:
         log_prob = self.policy.log_prob(state)
         reward = self.anchor_reward(state)
-        anchor_q = reward + self.discount * self.continuation(state, log_prob)
+        ahead = self.temperature * self.policy_continuation(state, log_prob)
+        if self.known_continuation is not None:
+            ahead = ahead + self.known_continuation(state, log_prob)
+        anchor_q = reward + self.discount * ahead
         value = anchor_q - self.temperature * log_prob[:, self.anchor]
         q = self.temperature * log_prob + value[:, None]
         return Evaluated(log_prob, q, value, reward)
+
+    @property
+    def policy_part(self) -> "AnchoredValue":
+        """The value at temperature one with g = 0."""
+        nothing = AnchorReward(constant=0.0)
+        return replace(
+            self, temperature=1.0, anchor_reward=nothing, known_continuation=None
+        )
+
+    @property
+    def known_part(self) -> "AnchoredValue | None":
+        """What g adds to the value, at any temperature; None where g is zero."""
+        if self.known_continuation is None:
+            return None
+        return replace(self, temperature=0.0)
 
 
 def anchor_problem(
     panel: Panel,
     policy: AbstractPolicy,
-    anchor_reward: AnchorReward,
+    bonus: Callable[[np.ndarray], np.ndarray],
     anchor: int,
     *,
     discount: float,
-    temperature: float,
 ) -> AnchorProblem:
-    """The anchor's equation on the rows of a panel in which it was taken."""
+    """The anchor's equation, fed by `bonus`, on the rows in which it was taken."""
     rows = (panel.action == anchor) & panel.is_transition
     seen = panel.next_state[panel.has_next]
     return AnchorProblem(
@@ -69,9 +93,7 @@ def anchor_problem(
         ends=panel.terminal[rows],
         weight=panel.weight[rows],
         log_prob=policy.log_prob,
-        bonus=lambda state: (
-            anchor_reward(state) - temperature * policy.log_prob(state)[:, anchor]
-        ),
+        bonus=bonus,
         reach=np.concatenate([panel.state, seen]),
         discount=discount,
         anchor_label=panel.actions[anchor],

@@ -56,7 +56,6 @@ def diagnose(
     solution: AnchorSolution,
     value: AnchoredValue,
     raw_reward: np.ndarray,
-    anchor_reward: np.ndarray,
 ) -> Diagnostics:
     """Compute every figure. `raw_reward` is the third stage's, before g replaces the
     anchor's column, at the panel's states."""
@@ -68,7 +67,7 @@ def diagnose(
             held_out_gain(panel, policy, value.policy),
             *_equation(solution, float(np.std(value(panel.state).value))),
             _amplification(panel, value),
-            _anchor_residual(panel, value.anchor, raw_reward, anchor_reward),
+            _anchor_residual(raw_reward, value.anchor, value.anchor_reward(panel.state)),
             _units(panel),
         )
     )
@@ -189,7 +188,7 @@ def _amplification(panel: Panel, value: AnchoredValue) -> Diagnostic:
     )
 
 
-def _anchor_residual(panel, anchor: int, raw_reward, anchor_reward) -> Diagnostic:
+def _anchor_residual(raw_reward, anchor: int, anchor_reward) -> Diagnostic:
     gap = np.abs(raw_reward[:, anchor] - anchor_reward)
     others = np.delete(raw_reward, anchor, axis=1) - anchor_reward[:, None]
     size = float(np.sqrt(np.nanmean(others**2)))

@@ -16,6 +16,9 @@ from ._reward import RewardFit as RewardFit
 from ._table import Known as Known
 from ._table import Table as Table
 from ._table import TableReward as TableReward
+from ._temperature import Affine as Affine
+from ._temperature import AffineReward as AffineReward
+from ._temperature import select_temperature as select_temperature
 
 NAMES = {"auto": Auto, "table": Table, "linear": Linear, "network": Network}
 

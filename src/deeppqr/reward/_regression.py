@@ -64,7 +64,8 @@ class LinearReward(AbstractReward):
     theta: Float[np.ndarray, "feature action"]
     discount: float
 
-    def __call__(self, state, known):
+    def __call__(self, state, value):
+        known = value(state)
         change = self.features(state, known.log_prob) @ self.theta
         return _reward(known, change, self.discount)
 
@@ -105,9 +106,9 @@ class NetworkReward(AbstractReward):
     unit: float
     discount: float
 
-    def __call__(self, state, known):
+    def __call__(self, state, value):
         change = self.level + self.unit * self.ensemble(state).mean(axis=0)
-        return _reward(known, change, self.discount)
+        return _reward(value(state), change, self.discount)
 
 
 @dataclass(frozen=True)
@@ -135,9 +136,9 @@ class RegressorReward(AbstractReward):
     estimators: tuple[Any, ...]
     discount: float
 
-    def __call__(self, state, known):
+    def __call__(self, state, value):
         change = [np.ravel(model.predict(state)) for model in self.estimators]
-        return _reward(known, np.stack(change, axis=1), self.discount)
+        return _reward(value(state), np.stack(change, axis=1), self.discount)
 
 
 def _targets(panel: Panel, value: AnchoredValue):

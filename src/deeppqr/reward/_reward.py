@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from ..anchor import AnchoredValue, Evaluated
+from ..anchor import AnchoredValue
 from ..panel import Panel
 
 
 class AbstractReward(ABC):
-    """A fitted reward: r(s, a) at any state, given what the first stages say there."""
+    """A fitted reward: r(s, a) at any state, given the first stages' Q and V."""
 
     @abstractmethod
     def __call__(
-        self, state: Float[np.ndarray, "row state_feature"], known: Evaluated
+        self, state: Float[np.ndarray, "row state_feature"], value: AnchoredValue
     ) -> Float[np.ndarray, "row action"]:
         """The estimated reward of every action, the anchor's not yet replaced by g."""
 

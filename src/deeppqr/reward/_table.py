@@ -58,6 +58,6 @@ class TableReward(AbstractReward):
     continuation: Float[np.ndarray, "cell action"]
     discount: float
 
-    def __call__(self, state, known):
+    def __call__(self, state, value):
         ahead = self.continuation[self.cells.require(state)]
-        return known.q - self.discount * ahead
+        return value(state).q - self.discount * ahead

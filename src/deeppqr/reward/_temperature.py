@@ -1,0 +1,119 @@
+r"""The temperature: the reward is affine in it, so choosing it needs no refit.
+
+$$r_\alpha = \alpha\, r_\pi + r_g, \qquad r_g(s,a) = G(s) - \gamma E[G(s') | s, a],$$
+
+where $r_\pi$ is the reward at temperature one with g = 0, and $G$ is what g adds to V. The
+paper's theorem has g / (1 - discount) in place of G, which is right for constant g only.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+from scipy.optimize import brentq
+
+from .._errors import DataError
+from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
+
+
+@dataclass(frozen=True)
+class Affine(AbstractRewardEstimator):
+    """Any estimator, applied to the two parts of the value one by one.
+
+    For estimators that are linear in the value (tables, linear regressions) this changes
+    nothing; for the others it makes the estimate affine in the temperature.
+    """
+
+    estimator: AbstractRewardEstimator
+
+    def fit(self, panel, value, *, key):
+        key_policy, key_known = jr.split(key)
+        fit = self.estimator.fit(panel, value.policy_part, key=key_policy)
+        known = None
+        if value.known_part is not None:
+            known = self.estimator.fit(panel, value.known_part, key=key_known).reward
+        return RewardFit(AffineReward(fit.reward, known), fit.note)
+
+
+@dataclass(frozen=True, eq=False)
+class AffineReward(AbstractReward):
+    """The two parts of a reward; None where g is zero."""
+
+    policy_part: AbstractReward
+    known_part: AbstractReward | None
+
+    def __call__(self, state, value):
+        bare, known = self.parts(state, value)
+        return value.temperature * bare + known
+
+    def parts(self, state, value) -> tuple[np.ndarray, np.ndarray]:
+        """r_pi and r_g."""
+        bare = self.policy_part(state, value.policy_part)
+        if self.known_part is None or value.known_part is None:
+            return bare, np.zeros_like(bare)
+        return bare, self.known_part(state, value.known_part)
+
+
+def select_temperature(
+    bare: Float[np.ndarray, " row"],
+    known: Float[np.ndarray, " row"],
+    weight: Float[np.ndarray, " row"],
+    *,
+    average: float | None = None,
+    maximum: float | None = None,
+    minimum: float | None = None,
+) -> float:
+    """The temperature at which observed decisions earn what is known of them.
+
+    `bare` and `known` are r_pi and r_g of each decision that was taken. Exactly one of
+    the reward's average, maximum and minimum over them is given.
+
+    References
+    ----------
+    [geng2020pqr], Algorithm "alpha Selection".
+    """
+    asked = {"average": average, "maximum": maximum, "minimum": minimum}
+    told = {name: target for name, target in asked.items() if target is not None}
+    if len(told) != 1:
+        raise DataError(
+            "Exactly one of `average`, `maximum` and `minimum` must be given, but "
+            f"{len(told)} were: {sorted(told)}."
+        )
+    ((name, target),) = told.items()
+    if name == "average":
+        slope, level = np.average(bare, weights=weight), np.average(known, weights=weight)
+        temperature = (target - level) / slope if slope != 0 else np.inf
+    else:
+        temperature = _crossing(lambda a: _summary(a * bare + known, weight, name) - target)
+    if not (np.isfinite(temperature) and temperature > 0):
+        raise DataError(
+            f"No positive temperature gives the observed decisions the {name} reward "
+            f"{target:g}. At temperature zero it is {_summary(known, weight, name):.4g}, "
+            f"at one {_summary(bare + known, weight, name):.4g}: check the sign and the "
+            "anchor reward."
+        )
+    return float(temperature)
+
+
+def _crossing(gap: Callable[[float], float]) -> float:
+    """The largest temperature at which the gap changes sign, or NaN.
+
+    A maximum of lines may fall before it rises; beyond the last crossing the reward
+    scales with the temperature, as it should.
+    """
+    grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])
+    signs = np.sign([gap(alpha) for alpha in grid])
+    # Where the anchor earns the extreme, the gap is zero on an interval: no answer.
+    change = np.flatnonzero(signs[:-1] * signs[1:] < 0)
+    if len(change) == 0:
+        return np.nan
+    low, high = grid[change[-1]], grid[change[-1] + 1]
+    return float(brentq(gap, low, high, xtol=1e-14, rtol=1e-14))
+
+
+def _summary(reward: np.ndarray, weight: np.ndarray, name: str) -> float:
+    if name == "average":
+        return float(np.average(reward, weights=weight))
+    return float(reward.max() if name == "maximum" else reward.min())

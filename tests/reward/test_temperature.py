@@ -1,0 +1,98 @@
+"""The temperature: affine, selected in closed form, never refitted."""
+
+import numpy as np
+import pytest
+
+import deeppqr
+from deeppqr import DataError
+from deeppqr.reward import select_temperature
+
+STAGES = [
+    {},
+    {"policy": "logit", "anchor_value": "linear", "reward": "linear"},
+    {"anchor_value": "averager"},
+]
+
+
+@pytest.mark.parametrize("stages", STAGES, ids=["table", "linear", "averager"])
+def test_rescaling_is_refitting(stages, tabular, anchor_reward):
+    """Also where g varies with the state, to 1e-8."""
+    world, panel = tabular
+    known = {"discount": 0.9, "anchor": 0, "anchor_reward": anchor_reward, **stages}
+    one = deeppqr.PQR(temperature=1.0, **known).fit(panel)
+    two = deeppqr.PQR(temperature=2.0, **known).fit(panel)
+    moved = one.at_temperature(2.0)
+    for function in ("reward", "q", "value"):
+        np.testing.assert_allclose(
+            getattr(moved, function)(world.states),
+            getattr(two, function)(world.states),
+            atol=1e-8,
+        )
+    assert moved.temperature == 2.0
+    assert one.temperature == 1.0
+
+
+def test_the_printed_theorem_fails_where_the_corrected_one_holds(tabular, anchor_reward):
+    """With g / (1 - discount) for G the ratio of centred rewards is not 2."""
+    world, panel = tabular
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    once, twice = fit.reward(world.states), fit.at_temperature(2.0).reward(world.states)
+    g = world.mdp.reward[:, 0]
+    printed = g[:, None] / 0.1 - 0.9 * world.mdp.transition @ (g / 0.1)
+    ratio = (twice - printed)[:, 1:] / (once - printed)[:, 1:]
+    assert np.abs(ratio - 2).max() > 0.3
+    _, centre = fit._affine().parts(world.states, fit.estimate)
+    ratio = (twice - centre)[:, 1:] / (once - centre)[:, 1:]
+    np.testing.assert_allclose(ratio, 2.0, atol=1e-9)
+
+
+@pytest.mark.parametrize("truth", [0.4, 1.0, 3.0])
+@pytest.mark.parametrize("known", ["average", "maximum", "minimum"])
+def test_selection_recovers_the_temperature(truth, known, tabular, anchor_reward):
+    """Told what decisions earned at a temperature, it finds that temperature again."""
+    _, panel = tabular
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    earned = fit.at_temperature(truth).reward(panel.state)[
+        np.arange(len(panel)), panel.action
+    ]
+    summary = {"average": earned.mean(), "maximum": earned.max(), "minimum": earned.min()}
+    try:
+        found = fit.select_temperature(panel, **{known: float(summary[known])})
+    except DataError:
+        # Where the anchor itself earns the extreme, that extreme says nothing.
+        extreme = np.argmax(earned) if known == "maximum" else np.argmin(earned)
+        assert known != "average"
+        assert panel.action[extreme] == 0
+    else:
+        assert found == pytest.approx(truth, rel=1e-9)
+
+
+def test_paper_algorithm_for_zero_g(paper):
+    """alpha = R (T + 1) / sum of rewards at alpha 1."""
+    _, panel = paper
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+    earned = fit.reward(panel.state)[np.arange(len(panel)), panel.action]
+    found = fit.select_temperature(panel, average=0.3)
+    assert found == pytest.approx(0.3 * len(panel) / earned.sum())
+    assert fit.at_temperature(found).select_temperature(
+        panel, average=0.3
+    ) == pytest.approx(found)
+
+
+def test_messages(tabular):
+    ones = np.ones(3)
+    with pytest.raises(
+        DataError, match=r"Exactly one of .* but 2 were: \['average', 'maximum'\]"
+    ):
+        select_temperature(ones, ones, ones, average=1.0, maximum=1.0)
+    with pytest.raises(
+        DataError, match="No positive temperature gives .* average reward -5"
+    ):
+        select_temperature(ones, ones, ones, average=-5.0)
+    with pytest.raises(
+        DataError, match="No positive temperature gives .* minimum reward 0"
+    ):
+        select_temperature(ones, ones, ones, minimum=0.0)
+    _, panel = tabular
+    with pytest.raises(DataError, match="`temperature` must be positive"):
+        deeppqr.PQR(discount=0.9, anchor=0).fit(panel).at_temperature(0.0)
