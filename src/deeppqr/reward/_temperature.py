@@ -105,11 +105,13 @@ def _crossing(gap: Callable[[float], float]) -> float:
     """
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])
     signs = np.sign([gap(alpha) for alpha in grid])
-    # Where the anchor earns the extreme, the gap is zero on an interval: no answer.
-    change = np.flatnonzero(signs[:-1] * signs[1:] < 0)
-    if len(change) == 0:
+    away = np.flatnonzero(signs)
+    flips = np.flatnonzero(np.diff(signs[away]))
+    # Where the anchor earns the extreme, the gap is zero on an interval: no answer there.
+    flips = flips[np.diff(away)[flips] <= 2]
+    if len(flips) == 0:
         return np.nan
-    low, high = grid[change[-1]], grid[change[-1] + 1]
+    low, high = grid[away[flips[-1]]], grid[away[flips[-1] + 1]]
     return float(brentq(gap, low, high, xtol=1e-14, rtol=1e-14))
 
 
