@@ -3,9 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
+from sklearn.linear_model import LogisticRegression
 
 import deeppqr
 from deeppqr import DataError, Panel
+from deeppqr._pqr import _require_panel
+from deeppqr.mdp import check_preferences
 from deeppqr.worlds import PaperWorld, random_tabular
 
 QUICK = {"discount": 0.9, "anchor": 0}
@@ -235,6 +238,15 @@ def test_asking_for_clipping(tabular):
         ({"temperature": -1.0}, "`temperature` must be positive and finite"),
         ({"clip": 0.7}, "`clip` must be a small probability"),
         ({"policy": "deep"}, "`policy` must be one of"),
+        (
+            {"policy": LogisticRegression},
+            r"must be an instance, but the class LogisticRegression",
+        ),
+        (
+            {"reward": LogisticRegression()},
+            "`reward` needs a regressor, but LogisticRegression",
+        ),
+        ({"seed": -1}, "`seed` must be a whole number, 0 or more, but it is -1"),
     ],
 )
 def test_settings_are_refused_at_once(change, message):
@@ -267,14 +279,50 @@ def test_panels_are_refused_in_words(tabular):
         deeppqr.PQR(**QUICK, transition=np.ones((7, 2, 7)) / 7).fit(panel)
 
 
+def test_numbers_as_text_are_refused():
+    with pytest.raises(DataError, match="`discount` must be a number, but '0.9' arrived"):
+        check_preferences("0.9", 1.0)
+
+
+def test_a_frame_is_not_a_panel():
+    with pytest.raises(
+        DataError, match=r"needs a Panel, but a DataFrame arrived. Build one"
+    ):
+        _require_panel(pl.DataFrame({"x": [1]}))
+
+
+def test_actions_that_lead_nowhere_seen(tabular):
+    """Taken, but only where the next state is unknown or the weight is zero."""
+    _, panel = tabular
+    last = np.append(np.diff(panel.unit) != 0, True)
+    after = panel.next_state.copy()
+    action = np.where((panel.action == 2) & ~last, 1, panel.action)
+    action[np.flatnonzero(last)[0]] = 2
+    after[last] = np.nan
+    once = Panel.from_arrays(panel.state, action, after, unit=panel.unit)
+    with pytest.raises(
+        deeppqr.ActionNeverTaken, match="The action 2 is taken in .* is not identified"
+    ):
+        deeppqr.PQR(**QUICK).fit(once)
+    weight = np.where((panel.action == 0) & ~last, 0.0, 1.0)
+    light = Panel.from_arrays(
+        panel.state, panel.action, after, unit=panel.unit, weight=weight
+    )
+    with pytest.raises(
+        deeppqr.AnchorNeverTaken, match="in none of them is the next state known"
+    ):
+        deeppqr.PQR(**QUICK).fit(light)
+
+
 def test_actions_that_never_occur():
     state = np.zeros((4, 1))
     panel = Panel.from_arrays(state, [1, 2, 1, 2], state, actions=[0, 1, 2])
     with pytest.raises(
-        deeppqr.AnchorNeverTaken, match="The anchor 0 is taken in none of the 4 rows"
+        deeppqr.AnchorNeverTaken,
+        match="The anchor 0 is taken in none of the 4 rows that have weight",
     ):
         deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
-    with pytest.raises(deeppqr.ActionNeverTaken, match="The action 0 is taken in no row"):
+    with pytest.raises(deeppqr.ActionNeverTaken, match="The action 0 is taken in 0 rows"):
         deeppqr.PQR(discount=0.9, anchor=1).fit(panel)
     unseen = np.where(np.array([[1], [2], [1], [2]]) == 1, np.nan, 0.0)
     panel = Panel.from_arrays(state, [1, 2, 1, 2], unseen)

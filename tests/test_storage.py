@@ -82,8 +82,18 @@ def test_function_anchors_are_asked_for_again(tabular, tmp_path, anchor_reward):
     np.testing.assert_array_equal(again.reward(world.states), fit.reward(world.states))
 
 
+def test_what_is_not_a_function_is_refused(tabular, tmp_path, anchor_reward):
+    _, panel = tabular
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit.save(tmp_path / "fit")
+    with pytest.raises(StorageError, match="`anchor_reward` must be the function"):
+        deeppqr.load(tmp_path / "fit", anchor_reward="x0")
+
+
 def test_a_function_that_is_not_needed_is_refused(folder):
-    with pytest.raises(StorageError, match="has its anchor reward stored"):
+    with pytest.raises(
+        StorageError, match="was not made with a function for `anchor_reward`"
+    ):
         deeppqr.load(folder, anchor_reward=lambda s: s)
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import reward as reward
     from . import worlds as worlds
     from ._errors import ActionNeverTaken as ActionNeverTaken
+    from ._errors import AdversarialWarning as AdversarialWarning
     from ._errors import AnchorNeverTaken as AnchorNeverTaken
     from ._errors import DataError as DataError
     from ._errors import DeepPQRError as DeepPQRError
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 _ERRORS = (
     "ActionNeverTaken",
+    "AdversarialWarning",
     "AnchorNeverTaken",
     "DataError",
     "DeepPQRError",

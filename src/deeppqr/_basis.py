@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ._scale import spread
 from .panel import Cells
 
 LogProb = Callable[[np.ndarray], np.ndarray]
@@ -43,7 +44,8 @@ class RandomFeatures(AbstractBasis):
     """The constant, the state, `count` random tanh ridges and the policy's log-odds.
 
     The log-odds log pi(a|s) are there because values are built from them: with a
-    renewal or self-loop anchor the value is a linear function of log pi(anchor).
+    renewal or self-loop anchor the value is a linear function of log pi(anchor). Small
+    samples get fewer ridges: one for every five rows at most.
     """
 
     count: int = 150
@@ -53,11 +55,12 @@ class RandomFeatures(AbstractBasis):
     def fit(self, state, log_prob, *, key) -> "RidgeFeatures":
         key_weight, key_bias = jr.split(key)
         dim = state.shape[1]
-        weight = np.asarray(jr.normal(key_weight, (dim, self.count)), np.float64)
-        bias = np.asarray(jr.normal(key_bias, (self.count,)), np.float64)
+        count = min(self.count, len(state) // 5)
+        weight = np.asarray(jr.normal(key_weight, (dim, count)), np.float64)
+        bias = np.asarray(jr.normal(key_bias, (count,)), np.float64)
         bare = RidgeFeatures(
             state.mean(axis=0),
-            _spread(state),
+            spread(state),
             self.steepness * weight / np.sqrt(dim),
             bias,
             np.zeros(0),
@@ -70,7 +73,7 @@ class RandomFeatures(AbstractBasis):
             bare.weight,
             bare.bias,
             columns.mean(axis=0),
-            _spread(columns),
+            spread(columns),
         )
 
 
@@ -116,11 +119,6 @@ class CellIndicators(AbstractFeatures):
         columns = (cell[:, None] == np.arange(len(self.cells))).astype(np.float64)
         columns[:, 0] = 1.0
         return columns
-
-
-def _spread(columns: np.ndarray) -> np.ndarray:
-    spread = columns.std(axis=0)
-    return np.where(spread > 1e-12, spread, 1.0)
 
 
 def penalty(num_features: int, ridge: float) -> Float[np.ndarray, "feature feature"]:

@@ -99,7 +99,7 @@ def draw_comparison(world: PaperWorld, fit: Fit, states: np.ndarray, path: Path)
     q = fit.q(states)
     scatter_rewards(
         world.reward(states),
-        {"PQR": fit.reward(states), "Q read as the reward, grounded": q - q[:, :1]},
+        {"PQR": fit.reward(states), "Q read as the reward, minus Q(anchor)": q - q[:, :1]},
         actions=fit.actions,
         anchor=fit.anchor,
         path=path,

@@ -25,5 +25,9 @@ class WeakOverlapWarning(UserWarning):
     """The anchor is so rare in places that log pi(anchor) is hard to learn there."""
 
 
+class AdversarialWarning(UserWarning):
+    """Adversarial training went wrong in one of its usual ways."""
+
+
 class NotConvergedWarning(UserWarning):
     """An iteration stopped before the residual it was asked for."""

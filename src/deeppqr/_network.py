@@ -19,9 +19,12 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ._progress import Progress, track
+from ._scale import spread
 
 Loss = Callable[[Float[Array, " output"], Any], Float[Array, ""]]
 """Loss of one row: the network's outputs and the row's target, any pytree."""
+Predict = Callable[[np.ndarray], np.ndarray]
+"""Inputs to every member's outputs."""
 
 
 def squared_error(outputs: Float[Array, " output"], target: Array) -> Float[Array, ""]:
@@ -53,6 +56,10 @@ class Training:
     learning_rate: float = 2e-3
     weight_decay: float = 1e-4
     optimiser: Literal["adamw", "adagrad"] = "adamw"
+    decay: bool = True
+    """Lower AdamW's learning rate along a cosine; Adagrad lowers its own."""
+    early_stopping: bool = True
+    """Hold units out and keep the best step; otherwise train on all, keep the last."""
     check_every: int = 100
     """Steps between looks at the held-out rows."""
     patience: int = 8
@@ -87,12 +94,7 @@ class Ensemble:
     def __call__(
         self, inputs: Float[np.ndarray, "row input"]
     ) -> Float[np.ndarray, "member row output"]:
-        scaled = standardise(inputs, self.center, self.scale)
-        pieces = [
-            np.asarray(_predict(self._networks, jnp.asarray(piece)), dtype=np.float64)
-            for piece in np.array_split(scaled, max(1, len(scaled) // 100_000))
-        ]
-        return np.concatenate(pieces, axis=1)
+        return _outputs(self._networks, inputs, self.center, self.scale)
 
 
 def train(
@@ -106,35 +108,36 @@ def train(
     training: Training,
     key: PRNGKeyArray,
     label: str,
-    start: Ensemble | None = None,
+    refresh: Callable[[Predict], Any] | None = None,
 ) -> Ensemble:
     """Fit an ensemble by minibatches, keeping each member's best held-out step.
 
     `targets` is an array or a pytree of arrays with a row for each row of `inputs`.
-    Member k trains on the rows outside fold k. `start` continues from trained members.
+    Member k trains on the rows outside fold k.
+    `refresh` gives new targets every `check_every` steps, or None to stop; losses are
+    then not comparable over time, and the last step is kept instead of the best.
     """
     key_init, key_steps = jr.split(key)
     members = training.members
-    if start is None:
-        center = inputs.mean(axis=0)
-        scale = np.where(inputs.std(axis=0) > 1e-12, inputs.std(axis=0), 1.0)
-        build = partial(_build, num_inputs=inputs.shape[1], num_outputs=num_outputs)
-        networks = eqx.filter_vmap(lambda k: build(k, shape=training))(
-            jr.split(key_init, members)
-        )
-    else:
-        center, scale, networks = start.center, start.scale, start._networks
+    center = inputs.mean(axis=0)
+    scale = spread(inputs)
+    build = partial(_build, num_inputs=inputs.shape[1], num_outputs=num_outputs)
+    networks = eqx.filter_vmap(lambda k: build(k, shape=training))(
+        jr.split(key_init, members)
+    )
     scaled = jnp.asarray(standardise(inputs, center, scale))
     to_device = lambda leaf: jnp.asarray(
         leaf, dtype=jnp.float32 if np.asarray(leaf).dtype.kind == "f" else jnp.int32
     )
     data = (scaled, jax.tree.map(to_device, targets), to_device(weight))
-    inside, num_inside = _padded_rows([fold != k for k in range(members)])
+    everyone = np.full(len(fold), not training.early_stopping)
+    inside, num_inside = _padded_rows([(fold != k) | everyone for k in range(members)])
     held, num_held = _padded_rows([fold == k for k in range(members)])
     params, static = eqx.partition(networks, eqx.is_array)
     optimiser = _optimiser(training)
     opt_state = jax.vmap(optimiser.init)(params)
     best, best_loss = params, jnp.full(members, jnp.inf)
+    keep_last = refresh is not None or not training.early_stopping
     trace, stale, step = [], 0, 0
     chunk = partial(_chunk, static=static, loss=loss, training=training)
     with track(label, training.max_steps) as progress:
@@ -142,13 +145,19 @@ def train(
             keys = jr.split(jr.fold_in(key_steps, step), members)
             params, opt_state = chunk(params, opt_state, data, inside, num_inside, keys)
             current = _held_out(params, data, held, num_held, static=static, loss=loss)
-            improved = current < best_loss
+            improved = (current < best_loss) | keep_last
             best = jax.tree.map(partial(_where_member, improved), params, best)
             best_loss = jnp.where(improved, current, best_loss)
             trace.append(np.asarray(current))
             stale = 0 if bool(improved.any()) else stale + 1
             step += training.check_every
             _report(progress, step, training, best_loss)
+            if refresh is not None:
+                snapshot = eqx.combine(params, static)
+                renewed = refresh(lambda x: _outputs(snapshot, x, center, scale))  # noqa: B023
+                if renewed is None:
+                    break
+                data = (scaled, jax.tree.map(to_device, renewed), data[2])
     return Ensemble(
         tuple(np.asarray(leaf) for leaf in jax.tree.leaves(best)),
         num_outputs,
@@ -160,6 +169,15 @@ def train(
         step,
         np.stack(trace).astype(np.float64),
     )
+
+
+def _outputs(networks, inputs, center, scale) -> Float[np.ndarray, "member row output"]:
+    scaled = standardise(inputs, center, scale)
+    pieces = [
+        np.asarray(_predict(networks, jnp.asarray(piece)), dtype=np.float64)
+        for piece in np.array_split(scaled, max(1, len(scaled) // 100_000))
+    ]
+    return np.concatenate(pieces, axis=1)
 
 
 def standardise(inputs, center, scale) -> Float[np.ndarray, "row input"]:
@@ -179,10 +197,11 @@ def _build(key: PRNGKeyArray, num_inputs: int, num_outputs: int, shape) -> eqx.n
 def _optimiser(training: Training) -> optax.GradientTransformation:
     if training.optimiser == "adagrad":
         return optax.adagrad(training.learning_rate)
-    schedule = optax.cosine_decay_schedule(
-        training.learning_rate, training.max_steps, alpha=0.05
+    rate = training.learning_rate
+    schedule = optax.cosine_decay_schedule(rate, training.max_steps, alpha=0.05)
+    return optax.adamw(
+        schedule if training.decay else rate, weight_decay=training.weight_decay
     )
-    return optax.adamw(schedule, weight_decay=training.weight_decay)
 
 
 def _padded_rows(masks: list[np.ndarray]) -> tuple[Int[Array, "member row"], Array]:

@@ -16,6 +16,8 @@ from . import anchor as anchor_stage
 from . import policy as policy_stage
 from . import reward as reward_stage
 from ._errors import ActionNeverTaken, AnchorNeverTaken, DataError, WeakOverlapWarning
+from ._paper import paper_stages
+from ._random import check_seed
 from .anchor import AnchoredValue, AnchorSolution, anchor_problem, resolve_anchor_reward
 from .inference import Diagnostics, diagnose
 from .mdp import check_preferences
@@ -81,17 +83,61 @@ class PQR:
 
     def __post_init__(self):
         check_preferences(self.discount, self.temperature)
-        if self.clip is not None and not 0 < self.clip < 0.5:
+        check_seed(self.seed)
+        number = isinstance(self.clip, (int, float))
+        if self.clip is not None and not (number and 0 < self.clip < 0.5):
             raise DataError(
                 f"`clip` must be a small probability between 0 and 0.5, or None, but it "
-                f"is {self.clip}."
+                f"is {self.clip!r}."
             )
         policy_stage.resolve(self.policy)
         anchor_stage.resolve(self.anchor_value)
         reward_stage.resolve(self.reward)
 
+    @classmethod
+    def paper(
+        cls,
+        *,
+        discount: float,
+        anchor: Any,
+        anchor_reward: Any = 0.0,
+        temperature: float = 1.0,
+        study: str = "synthetic",
+        reading: str = "steps",
+        seed: int = 0,
+    ) -> "PQR":
+        """The paper as written: AIRL, FQI-I and RE with its optimiser, rates and steps.
+
+        The text leaves three things open, and these are our readings. A "step" is one
+        gradient step on 1,024 rows, or with `reading="epochs"` one pass over the rows.
+        FQI-I renews its targets every ten steps, or every pass. The networks, whose sizes
+        are not given, have two hidden layers of 64 units. At the printed rates Adagrad
+        hardly moves in so few gradient steps: the policy stays close to uniform, and a
+        reward that is small for that reason can look good where the truth is small.
+
+        Parameters
+        ----------
+        study
+            Which table of hyperparameters: `"synthetic"` or `"airline"`.
+        reading
+            `"steps"` or `"epochs"`.
+
+        References
+        ----------
+        [geng2020pqr], Supplements, both tables "Hyperparameters for PQR".
+        """
+        return cls(
+            discount=discount,
+            anchor=anchor,
+            anchor_reward=anchor_reward,
+            temperature=temperature,
+            seed=seed,
+            **paper_stages(study, reading),
+        )
+
     def fit(self, panel: Panel) -> "Fit":
         """Estimate the policy, the anchor's value and the reward from a panel."""
+        _require_panel(panel)
         anchor = _check_support(panel, self.anchor)
         known_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
@@ -298,30 +344,41 @@ class _Clock:
         self._last = now
 
 
+def _require_panel(panel: Any) -> None:
+    if not isinstance(panel, Panel):
+        raise DataError(
+            f"`fit` needs a Panel, but a {type(panel).__name__} arrived. Build one first: "
+            "deeppqr.Panel.from_frame(frame, state=[...], action=..., unit=..., time=...)."
+        )
+
+
 def _check_support(panel: Panel, label: Any) -> int:
     """The anchor's index, refusing panels in which it or another action never occurs."""
     anchor = panel.action_index(label)
-    count = np.bincount(panel.action, panel.weight > 0, panel.num_actions)
-    taken = [label for label, n in zip(panel.actions, count, strict=True) if n]
-    if count[anchor] == 0:
+    counts = panel.weight > 0
+    taken = np.bincount(panel.action, counts, panel.num_actions)
+    useful = np.bincount(panel.action, counts & panel.is_transition, panel.num_actions)
+    occur = [a for a, n in zip(panel.actions, taken, strict=True) if n]
+    if taken[anchor] == 0:
         raise AnchorNeverTaken(
-            f"The anchor {label!r} is taken in none of the {len(panel):,} rows. Without "
-            "it nothing pins the level of the reward down: choose an anchor that occurs "
-            f"(actions taken: {taken})."
+            f"The anchor {label!r} is taken in none of the {len(panel):,} rows that have "
+            "weight. Without it nothing pins the level of the reward down: choose an "
+            f"anchor that occurs (actions taken: {occur})."
         )
-    useful = int(np.sum((panel.action == anchor) & panel.is_transition))
-    if useful == 0:
+    if useful[anchor] == 0:
         raise AnchorNeverTaken(
-            f"The anchor {label!r} is taken in {int(count[anchor])} rows, but in none of "
+            f"The anchor {label!r} is taken in {int(taken[anchor])} rows, but in none of "
             "them is the next state known. PQR must see where the anchor leads: add the "
             "rows that follow, or name the next state's columns."
         )
-    missing = [label for label in panel.actions if label not in taken]
+    missing = [a for a, n in zip(panel.actions, useful, strict=True) if n == 0]
     if missing:
+        times = int(taken[panel.action_index(missing[0])])
         raise ActionNeverTaken(
-            f"The action {missing[0]!r} is taken in no row, so its reward is not "
-            f"identified ({len(missing)} such actions: {missing}). Leave it out of "
-            "`actions`."
+            f"The action {missing[0]!r} is taken in {times} rows that have weight, and in "
+            "none of them is the next state known, so its reward is not identified "
+            f"({len(missing)} such actions: {missing}). Drop these rows and leave the "
+            "action out of `actions`."
         )
     return anchor
 

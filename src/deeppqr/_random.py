@@ -1,8 +1,18 @@
 """From JAX keys to the seeds that host libraries want."""
 
+from typing import Any
+
 import jax.random as jr
 import numpy as np
 from jaxtyping import PRNGKeyArray
+
+from ._errors import DataError
+
+
+def check_seed(seed: Any) -> None:
+    """Refuse a seed that is not a whole number from zero on."""
+    if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise DataError(f"`seed` must be a whole number, 0 or more, but it is {seed!r}.")
 
 
 def numpy_rng(key: PRNGKeyArray) -> np.random.Generator:

@@ -32,3 +32,23 @@ def fit_weighted(estimator: Any, inputs: np.ndarray, target: np.ndarray, weight)
             "`sample_weight`. Use an estimator that does, or a panel without weights."
         )
     estimator.fit(inputs, target, sample_weight=weight)
+
+
+def refuse_class(part: Any, role: str) -> None:
+    """Refuse an estimator's class where an instance is meant."""
+    if isinstance(part, type):
+        raise DataError(
+            f"`{role}` must be an instance, but the class {part.__name__} arrived. Write "
+            f"{part.__name__}() with the settings you want."
+        )
+
+
+def refuse_classifier(part: Any, role: str) -> None:
+    """Refuse a classifier where a regressor is needed."""
+    from sklearn.base import is_classifier
+
+    if is_classifier(part):
+        raise DataError(
+            f"`{role}` needs a regressor, but {type(part).__name__} is a classifier. Use "
+            "one that predicts numbers, such as Ridge or HistGradientBoostingRegressor."
+        )

@@ -46,16 +46,21 @@ def save(fit: Fit, folder: str | Path) -> Path:
 
 
 def load(
-    folder: str | Path, *, anchor_reward: Callable[[np.ndarray], Any] | None = None
+    folder: str | Path,
+    *,
+    anchor_reward: Any = None,
+    policy: Any = None,
+    transition: Any = None,
 ) -> Fit:
     """Read a fit that `Fit.save` wrote; nothing in the folder is executed.
 
-    `anchor_reward` is the function the fit was made with, if it was one: functions are
-    not stored.
+    Functions are not stored: `anchor_reward`, `policy` and `transition` are those the fit
+    was made with, where they were functions.
     """
     folder = Path(folder)
     header = _read_header(folder)
-    reader = _Reader(folder, header, anchor_reward)
+    functions = {"anchor_reward": anchor_reward, "policy": policy, "transition": transition}
+    reader = _Reader(folder, header, {k: f for k, f in functions.items() if f is not None})
     try:
         fit = reader.unpack(header["fit"])
     except (KeyError, TypeError, IndexError, AttributeError) as problem:
@@ -64,10 +69,11 @@ def load(
         ) from problem
     if not isinstance(fit, Fit):
         raise StorageError(f"{folder} holds no fit, but a {type(fit).__name__}.")
-    if anchor_reward is not None and fit.estimate.anchor_reward.function is None:
+    unused = sorted(set(reader.functions) - reader.used)
+    if unused:
         raise StorageError(
-            f"The fit in {folder} has its anchor reward stored; `anchor_reward` is only "
-            "for fits that were made with a function."
+            f"The fit in {folder} was not made with a function for `{unused[0]}`; it is "
+            "stored whole, so leave that argument out."
         )
     return fit
 
@@ -103,7 +109,7 @@ class _Parts:
         if hasattr(value, "get_params"):
             return self._pack_estimator(value)
         if callable(value):
-            return {"function": getattr(value, "__qualname__", "function")}
+            return {"function": _role(path)}
         raise StorageError(
             f"{path} is a {type(value).__name__} ({value!r}), which cannot be stored. "
             "Labels and categories must be text, numbers or booleans: convert them when "
@@ -127,6 +133,14 @@ class _Parts:
         return {"skops": name}
 
 
+def _role(path: str) -> str:
+    """Which argument of `load` gives back the function at this place in the tree."""
+    for role in ("anchor_reward", "transition", "policy"):
+        if role in path.split("."):
+            return role
+    raise StorageError(f"{path} is a function, which cannot be stored.")
+
+
 def _write_parts(folder: Path, parts: _Parts) -> None:
     from safetensors.numpy import save_file
 
@@ -145,8 +159,9 @@ class _Reader:
 
     folder: Path
     header: dict[str, Any]
-    anchor_reward: Callable[[np.ndarray], Any] | None
+    functions: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(init=False)
+    used: set[str] = field(default_factory=set)
 
     def __post_init__(self):
         from safetensors import SafetensorError
@@ -208,13 +223,19 @@ class _Reader:
         except Exception as problem:
             raise StorageError(f"{self.folder / name} was refused: {problem}") from problem
 
-    def _function(self, name: str) -> Callable:
-        if self.anchor_reward is None:
+    def _function(self, role: str) -> Callable:
+        if role not in self.functions:
             raise StorageError(
-                f"This fit's anchor reward is a function ({name}), which is not stored. "
-                "Pass it again: deeppqr.load(folder, anchor_reward=...)."
+                f"This fit was made with a function for `{role}`, which is not stored. "
+                f"Pass it again: deeppqr.load(folder, {role}=...)."
             )
-        return self.anchor_reward
+        if not callable(self.functions[role]):
+            raise StorageError(
+                f"`{role}` must be the function the fit was made with, but "
+                f"{self.functions[role]!r} is none."
+            )
+        self.used.add(role)
+        return self.functions[role]
 
 
 def _read_header(folder: Path) -> dict[str, Any]:
@@ -259,7 +280,7 @@ def _known_classes() -> dict[str, type]:
         *(Fit, Encoding, StateColumn, Cells, Ensemble, RidgeFeatures, CellIndicators),
         *(inference.Diagnostics, inference.Diagnostic),
         *(policy.FrequencyPolicy, policy.LogitPolicy, policy.NetworkPolicy),
-        *(policy.ClassifierPolicy, policy.Clipped),
+        *(policy.ClassifierPolicy, policy.Clipped, policy.AIRLPolicy, policy.GivenPolicy),
         *(anchor.AnchoredValue, anchor.AnchorReward, anchor.TableFunction),
         *(anchor.LinearFunction, anchor.AveragerFunction, anchor.Neighbours),
         *(anchor.Forest, anchor.NetworkFunction, anchor.RegressorFunction),

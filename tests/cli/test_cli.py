@@ -135,6 +135,12 @@ def test_bad_input_ends_in_one_message(changes, message, decisions, tmp_path, ca
     assert list(tmp_path.iterdir()) == []
 
 
+def test_small_negative_numbers_are_numbers(decisions, tmp_path):
+    run = fit_command(decisions, tmp_path / "run", "--anchor-reward", "-1e-3", "--quiet")
+    assert main(run) == 0
+    assert deeppqr.load(tmp_path / "run").reward([[1.0]])[0, 0] == -1e-3
+
+
 def test_existing_output_is_refused_before_any_work(tmp_path, capsys):
     assert main(fit_command(tmp_path / "nothing.csv", tmp_path)) == 2
     assert "exists already, and nothing is overwritten" in capsys.readouterr().err

@@ -12,6 +12,7 @@ NAMES = [
     "anchor_share",
     "anchor_share_rarest",
     "anchor_min_prob",
+    "fewest_action_rows",
     "clipped_share",
     "held_out_gain",
     "bellman_residual",
@@ -75,6 +76,32 @@ def test_held_out_gain_is_the_likelihood_gain(tabular):
     gain = np.mean((truth - shares)[np.arange(len(panel)), panel.action])
     # The fitted table loses about (7 - 1) * 2 / (2 n) per decision to its own noise.
     assert fit.diagnostics["held_out_gain"].value == pytest.approx(gain, abs=2e-4)
+
+
+def test_one_unit_is_judged_by_blocks_of_its_rows():
+    """Noise is not taken for signal just because one unit has no clusters to compare."""
+    verdicts = []
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        state = rng.normal(size=(400, 1))
+        panel = Panel.from_arrays(state, rng.choice([0, 1], 400, p=[0.3, 0.7]), state)
+        fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+        verdicts.append(fit.diagnostics["held_out_gain"].verdict)
+    # A one-sided test of size 5 %: more than four of twenty has probability 0.003.
+    assert verdicts.count("ok") <= 4
+
+
+def test_few_rows_of_an_action_are_noted(tabular):
+    _, panel = tabular
+    keep = np.flatnonzero(panel.action != 2)
+    some = np.flatnonzero(panel.action == 2)[:5]
+    rows = np.zeros(len(panel), dtype=bool)
+    rows[keep], rows[some] = True, True
+    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel.select(rows))
+    figure = fit.diagnostics["fewest_action_rows"]
+    assert figure.value == 5
+    assert figure.verdict == "trouble"
+    assert "the rarest action, 2," in figure.meaning
 
 
 def test_few_units_are_noted(tabular):

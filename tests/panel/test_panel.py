@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from deeppqr import DataError, Panel
 from deeppqr.panel import Cells, few_states, unit_folds
+from deeppqr.panel._columns import read_columns
 
 
 def frame(**changes):
@@ -60,6 +61,39 @@ def test_row_order_does_not_matter(order):
     np.testing.assert_array_equal(panel.state, reference.state)
     np.testing.assert_array_equal(panel.next_state, reference.next_state)
     np.testing.assert_array_equal(panel.action, reference.action)
+
+
+def test_csv_types_come_from_the_whole_file(tmp_path):
+    rows = [
+        f"{i},{i if i < 400 else i + 0.5},{i % 2},2020-01-{i % 28 + 1:02d}"
+        for i in range(600)
+    ]
+    (tmp_path / "d.csv").write_text("u,x,a,day\n" + "\n".join(rows))
+    names = {"action": "a", "next_state": ["x"]}
+    panel = Panel.from_file(tmp_path / "d.csv", state=["x"], time="day", unit="u", **names)
+    assert panel.state[-1, 0] == 599.5
+    with pytest.raises(DataError, match="holds dates or times"):
+        Panel.from_file(tmp_path / "d.csv", state=["day"], **names)
+
+
+def test_only_ratios_of_weights_matter(rng):
+    """Whatever unit they come in: shares, counts or millions."""
+    import deeppqr
+
+    world = deeppqr.worlds.random_tabular(5, 3, seed=1)
+    panel = world.simulate(steps=2_000, units=20)
+    weight = rng.uniform(0.5, 1.5, len(panel))
+    parts = (panel.state, panel.action, panel.next_state)
+    linear: dict = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    for stages in ({}, linear):
+        rewards = [
+            deeppqr.PQR(discount=0.9, anchor=0, **stages)
+            .fit(Panel.from_arrays(*parts, unit=panel.unit, weight=scale * weight))
+            .reward(world.states)
+            for scale in (1.0, 1e-6, 1e6)
+        ]
+        np.testing.assert_allclose(rewards[1], rewards[0], rtol=1e-6, atol=1e-8)
+        np.testing.assert_allclose(rewards[2], rewards[0], rtol=1e-6, atol=1e-8)
 
 
 def test_files_give_the_same_panel(tmp_path):
@@ -254,6 +288,14 @@ def test_prediction_states_may_be_arrays_or_frames():
         ({}, {"actions": ["no"]}, "row 0 .* took 'go'"),
         ({}, {"actions": ["no", "go", "no"]}, "`actions` must be distinct"),
         ({}, {"gaps": "fill"}, '`gaps` must be "error" or "split"'),
+        ({"w": ["1", "a", "1", "1", "1"]}, {"weight": "w"}, "`weight` must hold numbers"),
+        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "holds numbers as text .*row 2 has 'NA'"),
+        ({"kind": ["u"] * 5}, {}, "'kind' is categorical with 1 levels. A single one says nothing"),
+        ({"a": pd.array(["go", pd.NA, "no", "go", "no"], dtype="string")}, {}, "`action` must not be missing, but row 1"),
+        ({"t": pd.array([1, pd.NA, 1, 2, 3], dtype="Int64")}, {}, "`time` must not be missing, but row 1"),
+        ({"n": [1.0] * 5}, {"state": ["x", "open"], "next_state": ["n", "n"]}, "'n' stands twice"),
+        ({"t": pd.Series([1, 2, 1, 2, 5], dtype=object)}, {}, "Unit a jumps from time 2"),
+        ({"t": pd.to_datetime(["2020-01-01"] * 2 + ["2020-01-03"] * 3)}, {"gaps": "split", "unit": "x"}, 'gaps="split" needs a `time` of whole numbers'),
         ({}, {"state": ["x", "x"]}, "'x' stands twice"),
         ({}, {"state": []}, "`state` must name at least one column"),
     ],
@@ -267,7 +309,7 @@ def test_frames_with_nothing_to_learn_from():
     with pytest.raises(DataError, match="The data have no rows"):
         Panel.from_frame(frame().iloc[:0], **NAMES)
     with pytest.raises(DataError, match=r"No row has a next state: 1 unit\(s\), 1 row"):
-        Panel.from_frame(frame().iloc[:1], **NAMES)
+        Panel.from_frame(frame().iloc[:1], **{**NAMES, "state": ["x"]})
     with pytest.raises(DataError, match="must be a DataFrame .* but a list arrived"):
         Panel.from_frame([1, 2], **NAMES)
 
@@ -285,6 +327,20 @@ def test_partly_missing_next_state():
             unit="id",
             time="t",
         )
+
+
+def test_columns_without_text_names():
+    with pytest.raises(DataError, match="`state` must name columns by text, but 0 is int"):
+        read_columns(pd.DataFrame(np.eye(3)), [0], role="state")
+    twice = pd.concat([frame(), frame()[["x"]]], axis=1)
+    with pytest.raises(DataError, match="two columns of the same name"):
+        Panel.from_frame(twice, **NAMES)
+
+
+def test_many_levels_are_refused():
+    many = pd.DataFrame({"k": [f"k{i}" for i in range(1_500)], "a": [0, 1] * 750})
+    with pytest.raises(DataError, match="1,500 levels. More than 1,000 cannot be learned"):
+        Panel.from_frame(many, state=["k"], action="a")
 
 
 def test_bad_arrays():

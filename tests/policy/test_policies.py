@@ -58,9 +58,9 @@ def test_weights_count_like_repeated_rows(key):
     repeated = Panel.from_arrays(
         state[[0, 0, 0, 1, 2, 3]], [0, 0, 0, 1, 0, 1], np.zeros((6, 1))
     )
-    for estimator in (Frequency(), Logit()):
+    for estimator in (Frequency(smoothing=0.0), Logit(ridge=1e-6)):
         one, other = (estimator.fit(p, key=key).policy for p in (weighted, repeated))
-        tol = 0.02 if isinstance(estimator, Logit) else 1e-12  # its states are rescaled
+        tol = 0.05 if isinstance(estimator, Logit) else 1e-12  # its states are rescaled
         np.testing.assert_allclose(one.log_prob(state), other.log_prob(state), atol=tol)
 
 
@@ -172,7 +172,9 @@ def test_clipping_raises_and_reports(tabular, key):
 
 
 def test_messages(tabular, key):
-    with pytest.raises(DataError, match=r"`policy` must be one of \['auto', 'frequency'"):
+    with pytest.raises(
+        DataError, match=r"`policy` must be one of \['airl', 'auto', 'frequency'"
+    ):
         resolve("forest")
     with pytest.raises(DataError, match="LinearRegression has no `predict_proba`"):
         resolve(LinearRegression())

@@ -5,6 +5,7 @@ from typing import Any
 from .._basis import Indicators as Indicators
 from .._basis import RandomFeatures as RandomFeatures
 from .._errors import DataError
+from .._sklearn import refuse_class, refuse_classifier
 from ._anchor_reward import AnchorReward as AnchorReward
 from ._anchor_reward import resolve_anchor_reward as resolve_anchor_reward
 from ._auto import Auto as Auto
@@ -42,11 +43,13 @@ NAMES = {
 
 def resolve(anchor_value: Any) -> AbstractAnchorSolver:
     """The solver behind a name, a solver of ours, or a scikit-learn regressor (FQI-I)."""
+    refuse_class(anchor_value, "anchor_value")
     if isinstance(anchor_value, str) and anchor_value in NAMES:
         return NAMES[anchor_value]()
     if isinstance(anchor_value, AbstractAnchorSolver):
         return anchor_value
     if hasattr(anchor_value, "fit") and hasattr(anchor_value, "predict"):
+        refuse_classifier(anchor_value, "anchor_value")
         return Fitted(regressor=anchor_value)
     raise DataError(
         f"`anchor_value` must be one of {sorted(NAMES)}, a solver from `deeppqr.anchor` "

@@ -1,5 +1,6 @@
 """g(s), the known reward of the anchor: a number, a state column or a function."""
 
+import reprlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +64,7 @@ def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorRewar
     if not np.isfinite(constant):
         raise DataError(
             "`anchor_reward` must be a finite number, the name of a state column or a "
-            f"function of the states, but {anchor_reward!r} arrived."
+            f"function of the states, but {reprlib.repr(anchor_reward)} arrived. Values "
+            "that differ by row belong into a state column, named here."
         )
     return AnchorReward(constant=constant)

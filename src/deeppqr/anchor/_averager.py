@@ -14,6 +14,7 @@ from scipy.spatial import cKDTree
 
 from .._errors import DataError
 from .._random import integer_seed
+from .._scale import spread
 from ..panel import Cells
 from ._problem import (
     AbstractAnchorSolver,
@@ -98,10 +99,8 @@ class Neighbours:
 
     @classmethod
     def grow(cls, state: np.ndarray, number: int) -> "Neighbours":
-        spread = state.std(axis=0)
         cells = Cells.of(state)
-        scale = np.where(spread > 1e-12, spread, 1.0)
-        return cls(cells, state.mean(axis=0), scale, cells.locate(state), number)
+        return cls(cells, state.mean(axis=0), spread(state), cells.locate(state), number)
 
     def locate(self, state: np.ndarray) -> Int[np.ndarray, "row neighbour"]:
         """The nodes to average, nearest first; -1 fills the places not needed."""

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax.random as jr
@@ -11,7 +11,7 @@ from jaxtyping import Float
 from sklearn.base import clone
 
 from .._errors import NotConvergedWarning
-from .._network import Ensemble, Training, squared_error, train
+from .._network import Ensemble, Predict, Training, squared_error, train
 from .._progress import track
 from .._sklearn import fit_weighted, seeded
 from ._problem import (
@@ -42,7 +42,7 @@ class Fitted(AbstractAnchorSolver):
     max_rounds
         N of the paper; by default as many as the contraction rate needs for `tol`.
     training
-        The network and its steps in each round; rounds continue from the last one.
+        The network; a round is `check_every` of its steps.
 
     References
     ----------
@@ -54,47 +54,35 @@ class Fitted(AbstractAnchorSolver):
     max_rounds: int | None = None
     training: Training = field(
         default_factory=lambda: Training(
-            members=3, max_steps=25, check_every=25, batch_size=4_096
+            members=3, check_every=25, batch_size=4_096, decay=False
         )
     )
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        bonus = problem.next_bonus()
-        unit = float(np.std(bonus)) or 1.0
-        regress = self._regression(problem, unit, key)
         tol = self.tol or (0.03 if isinstance(self.regressor, str) else 1e-6)
-        rounds = self.max_rounds or _rounds_needed(problem.discount, tol)
-        follows = ~problem.ends
-        ahead = np.zeros(len(bonus))
-        here = np.zeros(len(bonus))
-        change, step, function = np.inf, 0, None
-        with track("FQI-I", rounds) as progress:
-            for step in range(1, rounds + 1):
-                function = regress(bonus + problem.discount * ahead, step, function)
-                updated = function(problem.state, None)
-                change = float(np.sqrt(np.mean(np.square(updated - here))))
-                here = updated
-                ahead[follows] = function(problem.next_state[follows], None)
-                progress.advance(note=f"change {change:.2e}")
-                if change <= tol * _scale(here):
-                    break
-        missing = problem.discount / (1 - problem.discount) * change
-        if change > tol * _scale(here):
+        limit = self.max_rounds or _rounds_needed(problem.discount, tol)
+        rounds = _Rounds(problem, tol, limit)
+        if isinstance(self.regressor, str):
+            function = self._iterate_network(problem, rounds, key)
+        else:
+            function = self._iterate_regressor(problem, rounds, key)
+        missing = problem.discount / (1 - problem.discount) * rounds.change
+        if not rounds.converged:
             warnings.warn(
-                f"FQI-I stopped after {step} rounds with a change of {change:.2e} per "
-                f"round, above the {tol * _scale(here):.2e} asked for; up to {missing:.2e} "
-                "of the fixed point may be missing. Raise `max_rounds`, or use "
+                f"FQI-I stopped after {rounds.number} rounds with a change of "
+                f"{rounds.change:.2e} per round, above the "
+                f"{tol * _scale(rounds.here):.2e} asked for; up to {missing:.2e} of the "
+                "fixed point may be missing. Raise `max_rounds`, or use "
                 'anchor_value="linear", which solves the same equation directly.',
                 NotConvergedWarning,
-                stacklevel=2,
+                stacklevel=4,
             )
-        assert function is not None
         return AnchorSolution(
             function,
-            residual=change,
+            residual=rounds.change,
             condition=None,
-            note=f"FQI-I with {self._name()}, {step} rounds",
-            num_steps=step,
+            note=f"FQI-I with {self._name()}, {rounds.number} rounds",
+            num_steps=rounds.number,
             missing=missing,
         )
 
@@ -103,36 +91,80 @@ class Fitted(AbstractAnchorSolver):
             return "a network"
         return type(self.regressor).__name__
 
-    def _regression(self, problem: AnchorProblem, unit: float, key) -> Callable:
-        if not isinstance(self.regressor, str):
-
-            def regress(target, step, previous):
-                del step, previous
+    def _iterate_regressor(self, problem, rounds: "_Rounds", key) -> "RegressorFunction":
+        with track("FQI-I", rounds.limit) as progress:
+            while True:
                 model = seeded(clone(self.regressor), key=key)
-                fit_weighted(model, problem.state, target, problem.weight)
-                return RegressorFunction(model)
+                fit_weighted(model, problem.state, rounds.target(), problem.weight)
+                function = RegressorFunction(model)
+                rounds.update(function.predict)
+                progress.advance(note=f"change {rounds.change:.2e}")
+                if rounds.over:
+                    return function
 
-            return regress
+    def _iterate_network(self, problem, rounds: "_Rounds", key) -> "NetworkFunction":
+        key_folds, key_train = jr.split(key)
+        fold = np.asarray(jr.randint(key_folds, (len(problem.state),), 0, 5))
+        unit = float(np.std(rounds.bonus)) or 1.0
+        level = rounds.level()
 
-        fold = np.asarray(jr.randint(key, (len(problem.state),), 0, 5))
+        def refresh(predict: Predict):
+            nonlocal level
+            rounds.update(lambda state: level + unit * predict(state)[..., 0].mean(axis=0))
+            if rounds.over:
+                return None
+            level = rounds.level()
+            return (rounds.target() - level) / unit
 
-        def regress_network(target, step, previous):
-            level = float(np.average(target, weights=problem.weight))
-            ensemble = train(
-                problem.state,
-                (target - level) / unit,
-                problem.weight,
-                fold,
-                loss=squared_error,
-                num_outputs=1,
-                training=self.training,
-                key=jr.fold_in(key, step),
-                label="Q network",
-                start=previous and previous.ensemble,
-            )
-            return NetworkFunction(ensemble, level, unit)
+        training = replace(
+            self.training, max_steps=(rounds.limit + 1) * self.training.check_every
+        )
+        ensemble = train(
+            problem.state,
+            (rounds.target() - level) / unit,
+            problem.weight,
+            fold,
+            loss=squared_error,
+            num_outputs=1,
+            training=training,
+            key=key_train,
+            label="FQI-I",
+            refresh=refresh,
+        )
+        return NetworkFunction(ensemble, level, unit)
 
-        return regress_network
+
+class _Rounds:
+    """The state of the iteration: h at the rows and at their next states."""
+
+    def __init__(self, problem: AnchorProblem, tol: float, limit: int):
+        self.problem, self.tol, self.limit = problem, tol, limit
+        self.bonus = problem.next_bonus()
+        self.here = np.zeros(len(self.bonus))
+        self.ahead = np.zeros(len(self.bonus))
+        self.number, self.change = 0, np.inf
+
+    def target(self) -> Float[np.ndarray, " row"]:
+        return self.bonus + self.problem.discount * self.ahead
+
+    def level(self) -> float:
+        return float(np.average(self.target(), weights=self.problem.weight))
+
+    def update(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
+        follows = ~self.problem.ends
+        updated = function(self.problem.state)
+        self.change = float(np.sqrt(np.mean(np.square(updated - self.here))))
+        self.here = updated
+        self.ahead[follows] = function(self.problem.next_state[follows])
+        self.number += 1
+
+    @property
+    def converged(self) -> bool:
+        return self.change <= self.tol * _scale(self.here)
+
+    @property
+    def over(self) -> bool:
+        return self.converged or self.number >= self.limit
 
 
 def _scale(values: np.ndarray) -> float:
@@ -143,7 +175,9 @@ def _scale(values: np.ndarray) -> float:
 def _rounds_needed(discount: float, tol: float) -> int:
     if discount == 0:
         return 2
-    return min(2_000, 10 + int(np.ceil(np.log(tol * (1 - discount)) / np.log(discount))))
+    # The tolerance is a share of h's spread, which can be a small part of its size.
+    missing = 1e-3 * tol * (1 - discount)
+    return min(5_000, 10 + int(np.ceil(np.log(missing) / np.log(discount))))
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +188,9 @@ class RegressorFunction(AbstractStateFunction):
 
     def __call__(self, state, log_prob):
         del log_prob
+        return self.predict(state)
+
+    def predict(self, state) -> Float[np.ndarray, " row"]:
         return np.asarray(self.estimator.predict(state), np.float64).reshape(len(state))
 
 

@@ -31,7 +31,9 @@ def register(jobs) -> None:
     parser.add_argument("--discount", type=float, required=True)
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument(
-        "--policy", choices=("auto", "frequency", "logit", "network"), default="auto"
+        "--policy",
+        choices=("auto", "frequency", "logit", "network", "airl"),
+        default="auto",
     )
     parser.add_argument(
         "--anchor-value",

@@ -5,6 +5,7 @@ What a person can put right ends in one message and exit status 2; an interrupt 
 """
 
 import argparse
+import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -49,4 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(required=True, metavar="JOB")
     for job in JOBS:
         job.register(jobs)
+    for job in jobs.choices.values():
+        # argparse takes -1e-3 for an option; it is a number.
+        job._negative_number_matcher = re.compile(r"^-\d*\.?\d+([eE][-+]?\d+)?$")
     return parser

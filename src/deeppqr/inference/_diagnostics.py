@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -84,7 +84,9 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> list[Diagnostic
         Diagnostic(
             "anchor_share",
             share,
-            _grade(share, ok=0.05, watch=0.01),
+            _worst(
+                _grade(share, ok=0.05, watch=0.01), _grade(taken.sum(), ok=30, watch=10)
+            ),
             f"the anchor {label!r} was taken in {int(taken.sum()):,} of {len(panel):,} "
             "rows; all that is known about levels comes from them",
         ),
@@ -101,7 +103,20 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> list[Diagnostic
             _grade(smallest, ok=1e-3, watch=1e-6),
             "its smallest estimated probability; the logarithm of this enters Q and r",
         ),
+        _rarest_action(panel),
     ]
+
+
+def _rarest_action(panel: Panel) -> Diagnostic:
+    rows = np.bincount(panel.action[panel.is_transition], minlength=panel.num_actions)
+    rarest = int(rows.argmin())
+    return Diagnostic(
+        "fewest_action_rows",
+        float(rows[rarest]),
+        _grade(rows[rarest], ok=30, watch=10),
+        f"rows that show where the rarest action, {panel.actions[rarest]!r}, leads; its "
+        "reward rests on them",
+    )
 
 
 def _clipped(panel: Panel, value: AnchoredValue) -> Diagnostic:
@@ -129,7 +144,7 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
     gain = held_out - log_shares(panel)[panel.action[judged]]
     weight = panel.weight[judged] / panel.weight[judged].sum()
     mean = float(np.sum(weight * gain))
-    by_unit = np.bincount(panel.unit[judged], weight * (gain - mean))
+    by_unit = np.bincount(_clusters(panel)[judged], weight * (gain - mean))
     error = float(np.sqrt(np.sum(by_unit**2)))
     clear = mean > 1.645 * error
     figure = (
@@ -144,6 +159,13 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
         f"{figure} ({error:.4f}): the states do not predict the actions better than "
         "fixed shares do, so the data cannot tell the rewards",
     )
+
+
+def _clusters(panel: Panel) -> np.ndarray:
+    """Units; or consecutive blocks of rows where there are too few units to compare."""
+    if panel.num_units >= 10:
+        return panel.unit
+    return np.arange(len(panel)) * min(20, len(panel)) // len(panel)
 
 
 def _equation(solution: AnchorSolution, spread: float) -> list[Diagnostic]:
@@ -213,5 +235,10 @@ def _units(panel: Panel) -> Diagnostic:
     )
 
 
-def _grade(value: float, *, ok: float, watch: float) -> Verdict:
+def _worst(*verdicts: Verdict) -> Verdict:
+    order: list[Verdict] = ["ok", "watch", "trouble"]
+    return max(verdicts, key=order.index)
+
+
+def _grade(value: Any, *, ok: float, watch: float) -> Verdict:
     return "ok" if value >= ok else "watch" if value >= watch else "trouble"

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
+from .._random import check_seed
 from ..panel import Panel
 
 
@@ -34,7 +35,7 @@ def simulate(
     one's too: it was drawn like the others.
     """
     horizon = split_steps(steps, units)
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     log_policy = world.log_policy if policy is None else policy
     state = world.initial_states(units, rng)
     path = np.empty((horizon + 1, *state.shape))
@@ -44,6 +45,12 @@ def simulate(
         action[t] = draw(np.exp(log_policy(path[t])), rng)
         path[t + 1] = world.next_states(path[t], action[t], rng)
     return panel_of_paths(world, path, action)
+
+
+def generator(seed: int) -> np.random.Generator:
+    """The random numbers of a seed."""
+    check_seed(seed)
+    return np.random.default_rng(seed)
 
 
 def split_steps(steps: int, units: int) -> int:

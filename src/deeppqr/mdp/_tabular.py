@@ -1,6 +1,7 @@
 """The forward problem on a finite table: what an agent who chooses softly does."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -102,8 +103,11 @@ def check_transition(transition: np.ndarray) -> None:
         )
 
 
-def check_preferences(discount: float, temperature: float) -> None:
+def check_preferences(discount: Any, temperature: Any) -> None:
     """Refuse a discount outside [0, 1) or a temperature that is not positive."""
+    for name, value in (("discount", discount), ("temperature", temperature)):
+        if isinstance(value, bool) or not isinstance(value, (int, float, np.number)):
+            raise DataError(f"`{name}` must be a number, but {value!r} arrived.")
     if not 0 <= discount < 1:
         raise DataError(
             f"`discount` must lie in [0, 1), but it is {discount}. It is the weight of "

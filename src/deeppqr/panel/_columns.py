@@ -19,7 +19,13 @@ def is_frame(data: Any) -> bool:
 
 def open_frame(frame: Any) -> nw.DataFrame:
     """The frame behind one eager interface; lazy ones are collected here."""
-    native = nw.from_native(frame, pass_through=True)
+    try:
+        native = nw.from_native(frame, pass_through=True)
+    except nw.exceptions.DuplicateError as problem:
+        raise DataError(
+            "The data have two columns of the same name; rename one. "
+            f"({str(problem).splitlines()[0]})"
+        ) from problem
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
     if not isinstance(native, nw.DataFrame):
@@ -31,8 +37,15 @@ def open_frame(frame: Any) -> nw.DataFrame:
     return native
 
 
-def require_columns(frame: nw.DataFrame, names: Sequence[str], *, role: str) -> None:
+def require_columns(frame: nw.DataFrame, names: Sequence[Any], *, role: str) -> None:
     """Refuse a frame that lacks a column, and say which name may have been meant."""
+    odd = [name for name in names if not isinstance(name, str)]
+    if odd:
+        raise DataError(
+            f"`{role}` must name columns by text, but {odd[0]!r} is "
+            f"{type(odd[0]).__name__}. Rename the columns: frame.columns = "
+            "[str(name) for name in frame.columns]."
+        )
     missing = [name for name in names if name not in frame.columns]
     if missing:
         close = difflib.get_close_matches(str(missing[0]), map(str, frame.columns), 1)
@@ -44,7 +57,7 @@ def require_columns(frame: nw.DataFrame, names: Sequence[str], *, role: str) -> 
         )
 
 
-def read_columns(frame: Any, names: Sequence[str], *, role: str) -> dict[str, Column]:
+def read_columns(frame: Any, names: Sequence[Any], *, role: str) -> dict[str, Column]:
     """The named columns as float64, bool or object arrays; missing is NaN or None."""
     opened = open_frame(frame)
     require_columns(opened, names, role=role)
@@ -99,7 +112,8 @@ def _read_series(series: nw.Series, role: str) -> Column:
             "be numeric, boolean or categorical: convert it to a number first, such as "
             "the months since a starting date."
         )
-    values = np.array(series.to_list(), dtype=object)
+    values = np.empty(len(series), dtype=object)
+    values[:] = series.to_list()
     values[null] = None
     return values
 

@@ -180,10 +180,16 @@ def _order(raw: Decisions, unit: np.ndarray) -> np.ndarray:
 def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
     """Whether, in sorted order, the row after this one is the unit's next period."""
     follows = np.append(np.diff(unit[order]) == 0, False) & ~ended
-    if raw.time is None or raw.time.dtype.kind not in "iuf":
+    if raw.time is None:
         return follows
-    time = raw.time[order].astype(np.float64)
-    if not np.all(time == np.round(time)):
+    time = _whole_numbers(raw.time[order])
+    if time is None:
+        if gaps == "split":
+            raise DataError(
+                'gaps="split" needs a `time` of whole numbers, to tell which periods are '
+                f"missing, but row 0 has {raw.time[0]!r}. Number the periods first, such "
+                "as the months since a starting date."
+            )
         return follows
     step = np.append(np.diff(time), np.inf)
     period = step[follows].min() if follows.any() else 1.0
@@ -199,6 +205,15 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
             "the sequence at each gap."
         )
     return follows & ~gap
+
+
+def _whole_numbers(time: np.ndarray) -> np.ndarray | None:
+    """Times as whole numbers, or None where they are dates or fractions."""
+    if time.dtype == object and all(isinstance(value, int) for value in time.tolist()):
+        time = time.astype(np.int64)
+    if time.dtype.kind not in "iuf" or not np.all(time == np.round(time)):
+        return None
+    return time.astype(np.float64)
 
 
 def _named_next_state(raw: Decisions, encoding: Encoding, ended: np.ndarray):
@@ -239,7 +254,12 @@ def _flags(raw: Decisions, values: np.ndarray | None, role: str) -> np.ndarray:
 def _weights(raw: Decisions) -> np.ndarray:
     if raw.weight is None:
         return np.ones(len(raw.action))
-    weight = np.asarray(raw.weight, dtype=np.float64)
+    try:
+        weight = raw.weight.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"`weight` must hold numbers, but row 0 has {raw.weight[0]!r}."
+        ) from None
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
@@ -249,4 +269,5 @@ def _weights(raw: Decisions) -> np.ndarray:
         )
     if not (weight > 0).any():
         raise DataError("`weight` is zero in every row; at least one must be positive.")
-    return weight
+    # Only their ratios mean anything: the mean weight is one, whatever the unit.
+    return weight / weight.mean()

@@ -13,6 +13,9 @@ Kind = Literal["numeric", "boolean", "categorical"]
 Column = np.ndarray
 """One column as read: float64, bool or object; a missing entry is NaN or None."""
 
+MAX_LEVELS = 1_000
+MAX_NUMBERS_AS_LEVELS = 20
+
 
 @dataclass(frozen=True)
 class StateColumn:
@@ -27,6 +30,11 @@ class StateColumn:
         # The first category is the reference: K levels take K - 1 indicator columns,
         # so that the encoded states never contain the constant.
         return len(self.categories) - 1 if self.kind == "categorical" else 1
+
+    def __str__(self) -> str:
+        if self.kind == "categorical":
+            return f"{self.name} ({len(self.categories)} levels)"
+        return str(self.name)
 
     @property
     def feature_names(self) -> list[str]:
@@ -115,8 +123,44 @@ def _learn_column(name: str, values: Column) -> StateColumn:
         return StateColumn(name, "numeric")
     if values.dtype == np.bool_:
         return StateColumn(name, "boolean")
-    levels = {value for value in values.tolist() if not _is_missing(value)}
-    return StateColumn(name, "categorical", tuple(sort_labels(levels)))
+    levels = sort_labels({value for value in values.tolist() if not _is_missing(value)})
+    _refuse_numbers_as_text(name, values, levels)
+    if not 2 <= len(levels) <= MAX_LEVELS:
+        raise DataError(
+            f"State column {name!r} is categorical with {len(levels):,} levels. "
+            + (
+                "A single one says nothing: leave the column out."
+                if len(levels) < 2
+                else f"More than {MAX_LEVELS:,} cannot be learned one by one: group them, "
+                "or convert the column to numbers if that is what it holds."
+            )
+        )
+    return StateColumn(name, "categorical", tuple(levels))
+
+
+def _refuse_numbers_as_text(name: str, values: Column, levels: list[Any]) -> None:
+    """A column of numbers that one stray text turned into categories."""
+    number = [level for level in levels if isinstance(level, str) and _is_number(level)]
+    other = [level for level in levels if level not in number]
+    mixed = len(number) > len(other) > 0
+    if not mixed and len(number) <= MAX_NUMBERS_AS_LEVELS:
+        return
+    stray = other[0] if mixed else number[0]
+    row = values.tolist().index(stray)
+    raise DataError(
+        f"State column {name!r} holds numbers as text ({len(number)} different ones) and "
+        f"would become a category for each; row {row} has {stray!r}. Convert the column "
+        "to numbers, with missing entries empty, or give categories names that are not "
+        "numbers."
+    )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -88,7 +88,8 @@ class Panel:
             Column that is true where the observed sequence breaks off although the unit
             has later rows, as between episodes. A next state given by name is kept.
         weight
-            Column of sampling weights; they count in every step.
+            Column of sampling weights; they count in every step, and only their ratios
+            matter: they are divided by their mean.
         actions
             All labels in the order wanted for the columns of the reward; by default
             those that occur, sorted.
@@ -100,6 +101,7 @@ class Panel:
         names = [state] if isinstance(state, str) else list(state)
         refuse_repeated(names)
         next_names = [next_state] if isinstance(next_state, str) else next_state
+        refuse_repeated(next_names or [])
         if next_names is not None and len(next_names) != len(names):
             raise DataError(
                 f"`next_state` must name one column for each of the {len(names)} state "
@@ -174,7 +176,8 @@ class Panel:
     def __repr__(self) -> str:
         return (
             f"Panel({len(self):,} decisions by {self.num_units:,} units; states "
-            f"{self.encoding.names}; actions {list(self.actions)}; "
+            f"{[str(column) for column in self.encoding.columns]}; "
+            f"actions {list(self.actions)}; "
             f"{int(self.has_next.sum()):,} next states seen, "
             f"{int(self.terminal.sum()):,} terminal rows)"
         )
@@ -268,7 +271,9 @@ def read_file(path: str | Path):
     import polars as pl
 
     path = Path(path)
-    readers = {".csv": pl.read_csv, ".parquet": pl.read_parquet, ".pq": pl.read_parquet}
+    # Types from the whole file: a column may be whole numbers for its first rows only.
+    read_csv = partial(pl.read_csv, infer_schema_length=None, try_parse_dates=True)
+    readers = {".csv": read_csv, ".parquet": pl.read_parquet, ".pq": pl.read_parquet}
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise DataError(
@@ -287,9 +292,13 @@ def _labels(frame, name: str, role: str) -> np.ndarray:
     require_columns(frame, [name], role=role)
     series = frame[name]
     dtype = series.dtype
-    if not series.is_null().any() and (dtype.is_numeric() or dtype.is_temporal()):
+    null = series.is_null().to_numpy().astype(bool)
+    if not null.any() and (dtype.is_numeric() or dtype.is_temporal()):
         return series.to_numpy()
-    return np.array(series.to_list(), dtype=object)
+    values = np.empty(len(series), dtype=object)
+    for row, value in enumerate(series.to_list()):  # labels may be tuples
+        values[row] = None if null[row] else value
+    return values
 
 
 def _optional(frame, name: str | None, role: str) -> np.ndarray | None:

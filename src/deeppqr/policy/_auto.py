@@ -13,6 +13,7 @@ from ._policy import AbstractPolicyEstimator, PolicyFit
 
 ROWS_PER_CELL = 30
 MAX_MONOMIALS = 300
+MIN_NETWORK_ROWS = 500
 
 
 @dataclass(frozen=True)
@@ -38,5 +39,6 @@ def _candidates(panel: Panel) -> list[tuple[str, AbstractPolicyEstimator]]:
     candidates: list[tuple[str, AbstractPolicyEstimator]] = [("logit", Logit())]
     if comb(panel.state.shape[1] + 2, 2) - 1 <= MAX_MONOMIALS:
         candidates.append(("quadratic logit", Logit(degree=2)))
-    candidates.append(("network", Network()))
+    if len(panel) >= MIN_NETWORK_ROWS:
+        candidates.append(("network", Network()))
     return candidates

@@ -32,9 +32,7 @@ class Classifier(AbstractPolicyEstimator):
             fit_weighted(model, part.state, part.action, part.weight)
             return ClassifierPolicy(model)
 
-        # One fold is judged, not five: the user's classifier may be slow.
-        fold = draw_folds(panel, key=key)
-        held_out = cross_validate(maximise, panel, fold, judged=[0])
+        held_out = cross_validate(maximise, panel, draw_folds(panel, key=key))
         return PolicyFit(maximise(panel), held_out, type(self.estimator).__name__)
 
 

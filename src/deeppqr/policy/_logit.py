@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
+from .._scale import spread
 from ..panel import Panel
 from ._policy import (
     AbstractPolicy,
@@ -39,8 +40,7 @@ class Logit(AbstractPolicyEstimator):
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        center, spread = panel.state.mean(axis=0), panel.state.std(axis=0)
-        scale = np.where(spread > 1e-12, spread, 1.0)
+        center, scale = panel.state.mean(axis=0), spread(panel.state)
         features = monomials((panel.state - center) / scale, self.degree)
         model = LogisticRegression(C=1 / max(self.ridge, 1e-12), max_iter=self.max_steps)
         with warnings.catch_warnings():

@@ -1,7 +1,7 @@
 """P: what a policy is, how it is estimated, and how well it predicts held-out units."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,20 +53,15 @@ def draw_folds(panel: Panel, *, key: PRNGKeyArray, num_folds: int = FOLDS) -> np
 
 
 def cross_validate(
-    fit: Callable[[Panel], AbstractPolicy],
-    panel: Panel,
-    fold: np.ndarray,
-    *,
-    judged: Iterable[int] = range(FOLDS),
+    fit: Callable[[Panel], AbstractPolicy], panel: Panel, fold: np.ndarray
 ) -> Float[np.ndarray, " row"]:
     """Each row's log-probability under a policy fitted on the other folds.
 
-    Only the folds in `judged` are scored; the rest are NaN. A fold whose removal takes an
-    action out of the data cannot be predicted; its rows are scored by the action shares
-    of the rest, smoothed.
+    A fold whose removal takes an action out of the data cannot be predicted; its rows
+    are scored by the action shares of the rest, smoothed.
     """
-    held_out = np.full(len(panel), np.nan)
-    for number in judged:
+    held_out = np.empty(len(panel))
+    for number in np.unique(fold):
         out = fold == number
         rest = panel.select(~out)
         if len(np.unique(rest.action)) == panel.num_actions:

@@ -16,7 +16,7 @@ def summarise(fit: "Fit") -> str:
         "=" * WIDTH,
         f"decisions {panel['rows']:,}   units {panel['units']:,}   "
         f"next states {panel['next_states']:,}   terminal {panel['terminal']:,}",
-        f"states    {', '.join(map(str, fit.encoding.names))}",
+        f"states    {', '.join(map(str, fit.encoding.columns))}",
         f"actions   {', '.join(map(str, fit.actions))}   (anchor: {fit.anchor})",
         f"discount  {fit.discount:g}   temperature {fit.temperature:g}   "
         f"seed {fit.provenance['settings']['seed']}",

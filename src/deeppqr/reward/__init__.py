@@ -3,6 +3,7 @@
 from typing import Any
 
 from .._errors import DataError
+from .._sklearn import refuse_class, refuse_classifier
 from ._auto import Auto as Auto
 from ._regression import Linear as Linear
 from ._regression import LinearReward as LinearReward
@@ -25,11 +26,13 @@ NAMES = {"auto": Auto, "table": Table, "linear": Linear, "network": Network}
 
 def resolve(reward: Any) -> AbstractRewardEstimator:
     """The estimator behind a name, an estimator of ours, or a scikit-learn regressor."""
+    refuse_class(reward, "reward")
     if isinstance(reward, str) and reward in NAMES:
         return NAMES[reward]()
     if isinstance(reward, AbstractRewardEstimator):
         return reward
     if hasattr(reward, "fit") and hasattr(reward, "predict"):
+        refuse_classifier(reward, "reward")
         return Regressor(reward)
     raise DataError(
         f"`reward` must be one of {sorted(NAMES)}, an estimator from `deeppqr.reward` or a "

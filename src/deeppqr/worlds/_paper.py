@@ -19,7 +19,7 @@ from scipy.stats import qmc
 
 from .._errors import DataError
 from ..mdp import check_preferences
-from ..mdp._simulate import draw, panel_of_paths, split_steps
+from ..mdp._simulate import draw, generator, panel_of_paths, split_steps
 from ..panel import Panel
 
 NUM_ACTIONS = 5
@@ -95,7 +95,7 @@ class PaperWorld:
 
     @cached_property
     def omega(self) -> Float[np.ndarray, " p_and_action"]:
-        return np.random.default_rng(self.seed).uniform(size=self.p + 1)
+        return generator(self.seed).uniform(size=self.p + 1)
 
     def reward(self, states) -> Float[np.ndarray, "row action"]:
         states = self._check(states)
@@ -125,7 +125,7 @@ class PaperWorld:
         `steps` is the total, split evenly over the units.
         """
         horizon = split_steps(steps, units)
-        rng = np.random.default_rng(seed)
+        rng = generator(seed)
         path = np.empty((horizon + 1, units, self.p))
         action = np.empty((horizon, units), dtype=np.int64)
         path[0] = self.initial_states(units, rng)

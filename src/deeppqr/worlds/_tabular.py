@@ -8,7 +8,7 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from ..mdp import SoftSolution, TabularMDP, simulate, solve_soft
-from ..mdp._simulate import draw
+from ..mdp._simulate import draw, generator
 from ..panel import Panel
 
 
@@ -91,7 +91,7 @@ def random_tabular(
     Every reward is random, that of action 0 too: as the anchor it has a reward that
     varies with the state, `world.mdp.reward[:, 0]`.
     """
-    rng = np.random.default_rng(seed)
+    rng = generator(seed)
     return TabularWorld(
         TabularMDP(
             rng.normal(size=(num_states, num_actions)),

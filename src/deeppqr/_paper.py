@@ -1,0 +1,61 @@
+"""The paper's hyperparameters, for `PQR.paper`."""
+
+from typing import Any, NamedTuple
+
+from . import anchor, policy, reward
+from ._errors import DataError
+from ._network import Training
+
+
+class Row(NamedTuple):
+    """One line of a table: Adagrad's learning rate and the number of steps."""
+
+    learning_rate: float
+    steps: int
+
+
+TABLES = {
+    "synthetic": {
+        "policy": Row(5e-4, 600),
+        "q": Row(1e-3, 1000),
+        "reward": Row(1e-3, 1000),
+    },
+    "airline": {
+        "policy": Row(1.5e-4, 1000),
+        "q": Row(5e-5, 500),
+        "reward": Row(1e-3, 1000),
+    },
+}
+PASS_STEPS = 50
+"""Minibatches of 1,024 rows in one pass over the paper's 50,000 steps."""
+
+
+def paper_stages(study: str, reading: str) -> dict[str, Any]:
+    """The three stages of `PQR.paper`."""
+    if study not in TABLES:
+        raise DataError(f"`study` must be one of {sorted(TABLES)}, but it is {study!r}.")
+    if reading not in ("steps", "epochs"):
+        raise DataError(f'`reading` must be "steps" or "epochs", but it is {reading!r}.')
+    table = TABLES[study]
+    factor = 1 if reading == "steps" else PASS_STEPS
+    between = 10 if reading == "steps" else PASS_STEPS
+
+    def training(row: Row, **changes) -> Training:
+        return Training(
+            members=1,
+            optimiser="adagrad",
+            learning_rate=row.learning_rate,
+            max_steps=row.steps * factor,
+            check_every=between,
+            **changes,
+        )
+
+    q = table["q"]
+    return {
+        "policy": policy.AIRL(training(table["policy"])),
+        "anchor_value": anchor.Fitted(
+            training=training(q, early_stopping=False),
+            max_rounds=q.steps * factor // between,
+        ),
+        "reward": reward.Network(training(table["reward"], early_stopping=False)),
+    }

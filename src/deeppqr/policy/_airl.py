@@ -1,0 +1,160 @@
+"""The paper's policy step: AIRL, offline on the demonstrated states."""
+
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax.numpy as jnp
+import jax.random as jr
+import numpy as np
+from jaxtyping import Array, Float
+from scipy.special import log_softmax
+
+from .._errors import AdversarialWarning, DataError
+from .._network import Ensemble, Predict, Training, train
+from ..panel import Panel
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    draw_folds,
+    log_shares,
+)
+
+DRAW = 2 * np.log(2)
+"""The discriminator's loss when it cannot tell the two apart."""
+
+
+def discriminator_loss(score: Float[Array, " action"], target) -> Float[Array, ""]:
+    r"""The loss of one demonstrated state, exact over the generator's actions.
+
+    $$-\log D(s,a) - \sum_b P(b|s) \log\{1 - D(s,b)\}, \qquad
+    D = \frac{e^f}{e^f + P}.$$
+    """
+    action, log_generator = target
+    total = jnp.logaddexp(score, log_generator)
+    expected = jnp.sum(jnp.exp(log_generator) * (log_generator - total))
+    return -(score - total)[action] - expected
+
+
+@dataclass(frozen=True)
+class AIRL(AbstractPolicyEstimator):
+    r"""Adversarial policy estimation as the paper uses it.
+
+    A discriminator $D = e^f/(e^f + P)$ learns to tell demonstrated actions from those of a
+    generator $P(a|s)$; at its optimum $f = \log\pi$, whatever $P$ is. The generator solves
+    the control problem with the Q-function replaced by $\log D - \log(1 - D) = f - \log P$
+    (the paper prints the sign reversed): a softmax in each demonstrated state, so that no
+    environment is needed.
+
+    Parameters
+    ----------
+    training
+        The network of $f$; the generator moves every `check_every` steps.
+    generator
+        `"signal"`: the softmax of the signal with the old P in it, as the text reads.
+        `"entropy"`: the softmax of f, which takes the signal's -log P for the entropy
+        that the control problem adds anyway.
+
+    References
+    ----------
+    [fu2018airl]; [geng2020pqr], "Policy estimation".
+    """
+
+    training: Training = field(default_factory=lambda: Training(check_every=50))
+    generator: str = "signal"
+
+    def fit(self, panel, *, key):
+        if self.generator not in ("signal", "entropy"):
+            raise DataError(
+                f'`generator` must be "signal" or "entropy", but it is {self.generator!r}.'
+            )
+        members = self.training.members
+        fold = draw_folds(panel, key=key, num_folds=max(members, 5))
+        game = _Generator(panel, self.generator)
+        ensemble = train(
+            panel.state,
+            game.targets(),
+            panel.weight,
+            fold,
+            loss=discriminator_loss,
+            num_outputs=panel.num_actions,
+            training=self.training,
+            key=jr.fold_in(key, 1),
+            label="AIRL",
+            refresh=game.respond,
+        )
+        judged = fold < members
+        scores = log_softmax(ensemble(panel.state)[fold[judged], judged], axis=1)
+        held_out = np.full(len(panel), np.nan)
+        held_out[judged] = scores[np.arange(judged.sum()), panel.action[judged]]
+        policy = AIRLPolicy(ensemble, np.array(game.entropy))
+        _warn_of_trouble(panel, policy, held_out[judged].mean())
+        note = f"AIRL, {members} discriminators, {ensemble.num_steps:,} steps"
+        return PolicyFit(policy, held_out, note)
+
+
+class _Generator:
+    """P(a|s) on the demonstrated states, and its answers to the discriminator."""
+
+    def __init__(self, panel: Panel, kind: str):
+        self.panel, self.kind = panel, kind
+        shape = (len(panel), panel.num_actions)
+        self.log_prob = np.full(shape, -np.log(panel.num_actions))
+        self.entropy: list[float] = []
+
+    def targets(self):
+        return self.panel.action, self.log_prob
+
+    def respond(self, predict: Predict):
+        score = predict(self.panel.state).mean(axis=0)
+        signal = score - self.log_prob if self.kind == "signal" else score
+        self.log_prob = log_softmax(signal, axis=1)
+        learned = log_softmax(score, axis=1)
+        self.entropy.append(-float(np.mean(np.sum(np.exp(learned) * learned, axis=1))))
+        return self.targets()
+
+
+@dataclass(frozen=True, eq=False)
+class AIRLPolicy(AbstractPolicy):
+    """The softmax of the discriminators' mean f, with the game's traces."""
+
+    ensemble: Ensemble
+    entropy_trace: Float[np.ndarray, " check"]
+    """Entropy of the learned policy at each move of the generator."""
+
+    @property
+    def loss_trace(self) -> Float[np.ndarray, " check"]:
+        """Held-out loss of the discriminators at each move; 2 log 2 is a draw."""
+        return self.ensemble.trace.mean(axis=1)
+
+    def score(self, state) -> Float[np.ndarray, "row action"]:
+        """f(s, a), which is log pi(a|s) at the optimum, up to its training error."""
+        return self.ensemble(state).mean(axis=0)
+
+    def log_prob(self, state):
+        return log_softmax(self.score(state), axis=1)
+
+
+def _warn_of_trouble(panel: Panel, policy: Any, held_out: float) -> None:
+    shares = log_shares(panel)
+    of_shares = -float(np.sum(np.exp(shares) * shares))
+    loss, entropy = policy.loss_trace[-1], policy.entropy_trace[-1]
+    if loss < 0.2 * DRAW:
+        warnings.warn(
+            f"The discriminator wins: its held-out loss is {loss:.3f}, where "
+            f"{DRAW:.3f} is a draw, so the generator never came close to the data. Train "
+            "longer with a lower `learning_rate`, move the generator more often (a "
+            'smaller `check_every`), or use policy="network", which maximises the '
+            "likelihood directly.",
+            AdversarialWarning,
+            stacklevel=4,
+        )
+    if entropy < 0.1 * of_shares and held_out < float(shares @ np.exp(shares)):
+        warnings.warn(
+            f"The policy collapses: its entropy is {entropy:.3f}, that of the action "
+            f"shares {of_shares:.3f}, and it predicts held-out units worse than those "
+            'shares do. Use fewer steps, a smaller network, or policy="network".',
+            AdversarialWarning,
+            stacklevel=4,
+        )

@@ -1,0 +1,83 @@
+"""A policy trained elsewhere: any function that gives log-probabilities."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._errors import DataError
+from ..panel import Encoding
+from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit
+
+
+@dataclass(frozen=True)
+class Given(AbstractPolicyEstimator):
+    """A policy that needs no estimation.
+
+    `function` maps an array of the panel's state columns to log-probabilities, one
+    column per action in the panel's order. The whole panel counts as held out: the policy
+    is assumed not to have been trained on it.
+    """
+
+    function: Callable[[np.ndarray], Any]
+
+    def fit(self, panel, *, key):
+        del key
+        policy = GivenPolicy(self.function, panel.encoding, panel.num_actions)
+        log_prob = policy.log_prob(panel.state)
+        held_out = log_prob[np.arange(len(panel)), panel.action]
+        name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        return PolicyFit(policy, held_out, f"given: {name}")
+
+
+@dataclass(frozen=True, eq=False)
+class GivenPolicy(AbstractPolicy):
+    """A user's function, checked at every call."""
+
+    function: Callable[[np.ndarray], Any]
+    encoding: Encoding
+    num_actions: int
+
+    def log_prob(self, state):
+        found = np.asarray(self.function(self.encoding.decode(state)), dtype=np.float64)
+        if found.shape != (len(state), self.num_actions):
+            raise DataError(
+                "A given policy must return log-probabilities of shape (row, action) = "
+                f"{(len(state), self.num_actions)}, but {found.shape} arrived."
+            )
+        total = np.exp(found).sum(axis=1)
+        wrong = ~(np.abs(total - 1) < 1e-4)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                "A given policy's probabilities must sum to one in each state, but those "
+                f"of {state[row]} sum to {total[row]:.4g} ({int(wrong.sum())} states in "
+                "all). Return logarithms of probabilities, not scores."
+            )
+        return found
+
+
+def from_stable_baselines(model: Any) -> Given:
+    """The policy of a stable-baselines3 model or of an imitation learner's generator.
+
+    `model` is an algorithm (`PPO`, `A2C`, ...) or its actor-critic policy with a discrete
+    action space; actions are taken in the order of the environment's numbers.
+    """
+    is_actor = hasattr(model, "get_distribution")
+    actor: Any = model if is_actor else getattr(model, "policy", None)
+    if not hasattr(actor, "get_distribution"):
+        raise DataError(
+            f"A {type(model).__name__} has no actor-critic policy with discrete actions. "
+            "Pass a PPO or A2C model, or `Given(function)` with your own log-probabilities."
+        )
+
+    def log_prob(states: np.ndarray) -> np.ndarray:
+        import torch  # pyright: ignore[reportMissingImports]
+
+        with torch.no_grad():
+            observation, _ = actor.obs_to_tensor(states.astype(np.float32))
+            logits = actor.get_distribution(observation).distribution.logits
+            return torch.log_softmax(logits, dim=1).cpu().numpy()
+
+    return Given(log_prob)
