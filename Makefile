@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test slow lint docs bench clean
+.PHONY: demo test slow adapters lint docs bench clean
 
 demo: $(READY)
 	$(BIN)/deeppqr demo
@@ -19,6 +19,10 @@ test: $(READY)
 slow: $(READY)
 	$(BIN)/pytest -m slow
 
+# Torch is large and pins an old Gymnasium: it gets an environment of its own.
+adapters: .venv-adapters/.ready
+	.venv-adapters/bin/pytest -m adapters tests/rl
+
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
 
@@ -26,7 +30,7 @@ bench: $(READY)
 	$(BIN)/python benchmarks/paper_world.py
 
 clean:
-	rm -rf .venv site
+	rm -rf .venv .venv-adapters site
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -34,3 +38,10 @@ $(READY): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $(READY)
+
+.venv-adapters/.ready: pyproject.toml
+	test -x .venv-adapters/bin/python || $(PYTHON) -m venv .venv-adapters
+	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check torch==2.13.0
+	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable '.[imitation]' pytest beartype hypothesis jaxtyping
+	@touch .venv-adapters/.ready

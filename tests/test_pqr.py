@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr._pqr import _require_panel
 from deeppqr.mdp import check_preferences
+from deeppqr.panel import require_panel
 from deeppqr.worlds import PaperWorld, random_tabular
 
 QUICK = {"discount": 0.9, "anchor": 0}
@@ -288,7 +288,7 @@ def test_a_frame_is_not_a_panel():
     with pytest.raises(
         DataError, match=r"needs a Panel, but a DataFrame arrived. Build one"
     ):
-        _require_panel(pl.DataFrame({"x": [1]}))
+        require_panel(pl.DataFrame({"x": [1]}))
 
 
 def test_actions_that_lead_nowhere_seen(tabular):

@@ -18,14 +18,18 @@ from . import reward as reward_stage
 from ._errors import ActionNeverTaken, AnchorNeverTaken, DataError, WeakOverlapWarning
 from ._paper import paper_stages
 from ._random import check_seed
-from .anchor import AnchoredValue, AnchorSolution, anchor_problem, resolve_anchor_reward
+from .anchor import (
+    AnchoredValue,
+    AnchorSolution,
+    Surprise,
+    anchor_problem,
+    resolve_anchor_reward,
+)
 from .inference import Diagnostics, diagnose
-from .mdp import check_preferences
-from .panel import Encoding, Panel
-from .policy import Clipped, PolicyFit
+from .mdp import Law, check_preferences
+from .panel import Encoding, Panel, require_panel
+from .policy import PolicyFit, clip
 from .reward import AbstractReward, Affine, AffineReward, select_temperature
-
-DEFAULT_FLOOR = 1e-6
 
 
 @dataclass(frozen=True)
@@ -57,8 +61,9 @@ class PQR:
         `deeppqr.reward`, or a scikit-learn regressor.
     transition
         The law of the next state, where it is known: an array (state, action,
-        next_state) over the states 0, 1, 2, ..., or a pair (states, array). Expectations
-        are then exact and `anchor_value` and `reward` are not used.
+        next_state) over the states 0, 1, 2, ..., a pair (states, array), a function of
+        states and an action, or a `deeppqr.mdp.Law`. Expectations then need no
+        regression, and `anchor_value` and `reward` are not used.
     clip
         Smallest probability of an action. By default nothing is clipped unless a
         probability is zero, and then at 1e-6; the clipped share is reported.
@@ -137,7 +142,7 @@ class PQR:
 
     def fit(self, panel: Panel) -> "Fit":
         """Estimate the policy, the anchor's value and the reward from a panel."""
-        _require_panel(panel)
+        require_panel(panel)
         anchor = _check_support(panel, self.anchor)
         known_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
@@ -145,7 +150,7 @@ class PQR:
         clock = _Clock()
 
         policy = policy_stage.resolve(self.policy).fit(panel, key=key_policy)
-        estimate = self._clipped(policy, panel)
+        estimate = clip(policy.policy, panel, floor=self.clip)
         clock.lap("policy")
         solution, value = self._solve(
             anchor_solver, panel, estimate, known_reward, anchor, key=key_anchor
@@ -170,9 +175,8 @@ class PQR:
 
     def _solve(self, solver, panel: Panel, policy, known_reward, anchor: int, *, key):
         """The anchor's equation, once for the policy's part of the value, once for g's."""
-        surprise = lambda state: -policy.log_prob(state)[:, anchor]
         pose = partial(anchor_problem, panel, policy, anchor=anchor, discount=self.discount)
-        solution = solver.solve(pose(bonus=surprise), key=key)
+        solution = solver.solve(pose(bonus=Surprise(policy, anchor)), key=key)
         known = None
         if not known_reward.is_zero:
             known = solver.solve(pose(bonus=known_reward), key=key)
@@ -193,18 +197,11 @@ class PQR:
                 anchor_stage.resolve(self.anchor_value),
                 Affine(reward_stage.resolve(self.reward)),
             )
-        known = anchor_stage.resolve_transition(
-            self.transition, panel.encoding, panel.num_actions
-        )
+        known = anchor_stage.resolve_transition(self.transition, panel)
+        if isinstance(known, Law):
+            solver = anchor_stage.KnownLaw(known)
+            return solver, Affine(reward_stage.KnownLaw(known))
         return anchor_stage.Known(known, anchor), Affine(reward_stage.Known(known))
-
-    def _clipped(self, fit: PolicyFit, panel: Panel):
-        if self.clip is not None:
-            return Clipped(fit.policy, self.clip)
-        states = np.concatenate([panel.state, panel.next_state[panel.has_next]])
-        if np.isfinite(fit.policy.log_prob(states)).all():
-            return fit.policy
-        return Clipped(fit.policy, DEFAULT_FLOOR)
 
     def _provenance(self, panel: Panel, clock: "_Clock") -> dict[str, Any]:
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
@@ -342,14 +339,6 @@ class _Clock:
         now = time.perf_counter()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
-
-
-def _require_panel(panel: Any) -> None:
-    if not isinstance(panel, Panel):
-        raise DataError(
-            f"`fit` needs a Panel, but a {type(panel).__name__} arrived. Build one first: "
-            "deeppqr.Panel.from_frame(frame, state=[...], action=..., unit=..., time=...)."
-        )
 
 
 def _check_support(panel: Panel, label: Any) -> int:

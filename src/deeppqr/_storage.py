@@ -274,6 +274,7 @@ def _known_classes() -> dict[str, type]:
     from . import anchor, inference, policy, reward
     from ._basis import CellIndicators, RidgeFeatures
     from ._network import Ensemble
+    from .mdp import Law
     from .panel import Cells, Encoding, StateColumn
 
     classes = (
@@ -285,6 +286,7 @@ def _known_classes() -> dict[str, type]:
         *(anchor.LinearFunction, anchor.AveragerFunction, anchor.Neighbours),
         *(anchor.Forest, anchor.NetworkFunction, anchor.RegressorFunction),
         *(reward.LinearReward, reward.NetworkReward, reward.RegressorReward),
-        *(reward.TableReward, reward.AffineReward),
+        *(reward.TableReward, reward.AffineReward, reward.LawReward),
+        *(anchor.RolledFunction, anchor.Surprise, Law),
     )
     return {known.__name__: known for known in classes}

@@ -22,12 +22,15 @@ from ._fitted import RegressorFunction as RegressorFunction
 from ._known import Known as Known
 from ._known import KnownTransition as KnownTransition
 from ._known import resolve_transition as resolve_transition
+from ._law import KnownLaw as KnownLaw
+from ._law import RolledFunction as RolledFunction
 from ._linear import Linear as Linear
 from ._linear import LinearFunction as LinearFunction
 from ._problem import AbstractAnchorSolver as AbstractAnchorSolver
 from ._problem import AbstractStateFunction as AbstractStateFunction
 from ._problem import AnchorProblem as AnchorProblem
 from ._problem import AnchorSolution as AnchorSolution
+from ._problem import Surprise as Surprise
 from ._value import AnchoredValue as AnchoredValue
 from ._value import Evaluated as Evaluated
 from ._value import anchor_problem as anchor_problem

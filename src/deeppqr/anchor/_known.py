@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..mdp import check_transition
-from ..panel import Cells, Encoding
+from ..mdp import Law, check_transition
+from ..panel import Cells, Panel
 from ._exact import TableFunction, condition_number, solve_bellman
 from ._problem import AbstractAnchorSolver, AnchorProblem, AnchorSolution
 
@@ -21,13 +21,20 @@ class KnownTransition:
     probability: Float[np.ndarray, "cell action next_cell"]
 
 
-def resolve_transition(
-    transition: Any, encoding: Encoding, num_actions: int
-) -> KnownTransition:
-    """The table behind `transition`: an array, or a pair (states, array).
+def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
+    """The law behind `transition`: a function, an array, or a pair (states, array).
 
     An array alone is over the states 0, 1, 2, ... of a single state column.
     """
+    encoding, num_actions = panel.encoding, panel.num_actions
+    if callable(transition) or isinstance(transition, Law):
+        if any(column.kind == "categorical" for column in encoding.columns):
+            raise DataError(
+                "A `transition` given as a function needs numeric states, but "
+                f"{[str(c) for c in encoding.columns if c.kind == 'categorical']} are "
+                "categorical. Number the categories."
+            )
+        return transition if isinstance(transition, Law) else Law(transition)
     states, probability = (
         transition if isinstance(transition, tuple) else (None, transition)
     )

@@ -60,7 +60,7 @@ class Linear(AbstractAnchorSolver):
         system = weighted.T @ (here - problem.discount * there)
         system += penalty(here.shape[1], ridge)
         target = weighted.T @ problem.next_bonus()
-        theta, condition = _solve(system, target)
+        theta, condition = solve_scaled(system, target)
         residual = np.abs(system @ theta - target).max() / problem.weight.sum()
         return AnchorSolution(
             LinearFunction(features, theta),
@@ -91,7 +91,7 @@ def default_basis(state: np.ndarray, reach: np.ndarray) -> AbstractBasis:
     return RandomFeatures()
 
 
-def _solve(system: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
+def solve_scaled(system: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
     """The solution and the condition number after scaling the unknowns."""
     scale = np.sqrt(np.maximum(np.abs(np.diag(system)), 1e-300))
     scaled = system / scale[:, None] / scale[None, :]

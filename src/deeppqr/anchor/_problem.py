@@ -19,6 +19,21 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
+from ..policy import AbstractPolicy
+
+
+@dataclass(frozen=True, eq=False)
+class Surprise:
+    """-log pi(anchor | s): what the anchor adds to V at temperature one, beside h."""
+
+    policy: AbstractPolicy
+    anchor: int
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, " row"]:
+        return -self.policy.log_prob(state)[:, self.anchor]
+
 
 @dataclass(frozen=True, eq=False)
 class AnchorProblem:

@@ -228,7 +228,7 @@ def _as_float(values: Column, name: str) -> np.ndarray:
 
 
 def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and np.isnan(value))
+    return value is None or (isinstance(value, float) and bool(np.isnan(value)))
 
 
 def sort_labels(labels: Sequence[Any] | set[Any]) -> list[Any]:

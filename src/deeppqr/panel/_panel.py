@@ -20,6 +20,7 @@ from ._columns import (
 )
 from ._door import Decisions, admit
 from ._encoding import Encoding
+from ._trajectories import aligned_rows, read_episodes, read_trajectories
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -28,7 +29,8 @@ class Panel:
 
     Rows are aligned: seeing `state[i]`, unit `unit[i]` took `action[i]` and one period
     later saw `next_state[i]`, which is never another unit's first row. Build one with
-    `from_frame`, `from_file` or `from_arrays`; all three pass the same checks.
+    `from_frame`, `from_file`, `from_arrays`, `from_trajectories` or `from_minari`; all
+    pass the same checks.
     """
 
     state: Float[np.ndarray, "row state_feature"]
@@ -170,6 +172,48 @@ class Panel:
         columns["next_state"] = columns_of_array(next_state, state_names)
         return cls(**admit(Decisions(**columns), actions=actions))
 
+    @classmethod
+    def from_trajectories(
+        cls,
+        trajectories: Any,
+        *,
+        actions: Sequence[Any] | None = None,
+        state_names: Sequence[str] | None = None,
+    ) -> "Panel":
+        """A panel from a list of trajectories, each of them one unit.
+
+        A trajectory has T actions and T + 1 states, or T states where the last next state
+        was not seen. If it is *terminal* nothing of value follows its last decision; if
+        not it was merely cut short there, and its next state is kept.
+
+        Parameters
+        ----------
+        trajectories
+            Objects with `obs`, `acts` and `terminal`, such as imitation's; tuples
+            (states, actions) or (states, actions, terminal); or dicts with these keys.
+        actions, state_names
+            As in `from_frame` and `from_arrays`.
+        """
+        rows = aligned_rows(read_trajectories(trajectories))
+        return cls.from_arrays(**rows, actions=actions, state_names=state_names)
+
+    @classmethod
+    def from_minari(
+        cls,
+        dataset: Any,
+        *,
+        actions: Sequence[Any] | None = None,
+        state_names: Sequence[str] | None = None,
+    ) -> "Panel":
+        """A panel from a Minari dataset with discrete actions, one unit per episode.
+
+        Box observations become one column per entry, Discrete ones a single column. An
+        episode that terminated ends there; one that was truncated keeps its last next
+        state. By default `actions` are the numbers that occur.
+        """
+        rows = aligned_rows(read_episodes(dataset))
+        return cls.from_arrays(**rows, actions=actions, state_names=state_names)
+
     def __len__(self) -> int:
         return len(self.action)
 
@@ -208,13 +252,7 @@ class Panel:
 
     def action_index(self, label: Any, *, role: str = "anchor") -> int:
         """The column of an action label."""
-        for index, candidate in enumerate(self.actions):
-            if candidate == label:
-                return index
-        raise DataError(
-            f"`{role}` must be one of the actions {list(self.actions)}, but it is "
-            f"{label!r}."
-        )
+        return action_index(self.actions, label, role=role)
 
     def select(self, rows: Bool[np.ndarray, " row"]) -> "Panel":
         """The panel of these rows alone, with the same actions and encoding."""
@@ -264,6 +302,25 @@ class Panel:
         first = np.flatnonzero(np.append(True, ~same_unit))
         total = np.cumsum(ticks)
         return total - np.repeat(total[first], np.diff(np.append(first, len(self))))
+
+
+def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") -> int:
+    """The place of a label among the actions."""
+    for index, candidate in enumerate(actions):
+        if candidate == label:
+            return index
+    raise DataError(
+        f"`{role}` must be one of the actions {list(actions)}, but it is {label!r}."
+    )
+
+
+def require_panel(panel: Any) -> None:
+    """Refuse what is not a panel."""
+    if not isinstance(panel, Panel):
+        raise DataError(
+            f"`fit` needs a Panel, but a {type(panel).__name__} arrived. Build one first: "
+            "deeppqr.Panel.from_frame(frame, state=[...], action=..., unit=..., time=...)."
+        )
 
 
 def read_file(path: str | Path):

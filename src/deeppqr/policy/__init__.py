@@ -15,6 +15,7 @@ from ._frequency import FrequencyPolicy as FrequencyPolicy
 from ._given import Given as Given
 from ._given import GivenPolicy as GivenPolicy
 from ._given import from_stable_baselines as from_stable_baselines
+from ._imitation import ImitationAIRL as ImitationAIRL
 from ._logit import Logit as Logit
 from ._logit import LogitPolicy as LogitPolicy
 from ._network import Network as Network
@@ -23,6 +24,7 @@ from ._policy import AbstractPolicy as AbstractPolicy
 from ._policy import AbstractPolicyEstimator as AbstractPolicyEstimator
 from ._policy import Clipped as Clipped
 from ._policy import PolicyFit as PolicyFit
+from ._policy import clip as clip
 from ._policy import log_shares as log_shares
 
 NAMES = {

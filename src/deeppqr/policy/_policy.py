@@ -11,6 +11,7 @@ from .._random import numpy_rng
 from ..panel import Panel, unit_folds
 
 FOLDS = 5
+DEFAULT_FLOOR = 1e-6
 
 
 class AbstractPolicy(ABC):
@@ -96,3 +97,15 @@ class Clipped(AbstractPolicy):
     def clipped_share(self, state: Float[np.ndarray, "row state_feature"]) -> float:
         """The share of (state, action) pairs whose probability was raised."""
         return float(np.mean(self.policy.log_prob(state) < np.log(self.floor)))
+
+
+def clip(
+    policy: AbstractPolicy, panel: Panel, *, floor: float | None = None
+) -> AbstractPolicy:
+    """The policy clipped at `floor`; without one, only if a probability is zero."""
+    if floor is not None:
+        return Clipped(policy, floor)
+    states = np.concatenate([panel.state, panel.next_state[panel.has_next]])
+    if np.isfinite(policy.log_prob(states)).all():
+        return policy
+    return Clipped(policy, DEFAULT_FLOOR)

@@ -15,6 +15,8 @@ from ._reward import AbstractReward as AbstractReward
 from ._reward import AbstractRewardEstimator as AbstractRewardEstimator
 from ._reward import RewardFit as RewardFit
 from ._table import Known as Known
+from ._table import KnownLaw as KnownLaw
+from ._table import LawReward as LawReward
 from ._table import Table as Table
 from ._table import TableReward as TableReward
 from ._temperature import Affine as Affine

@@ -1,11 +1,13 @@
 """RE on a table: the continuation as a mean over each state and action's rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from ..anchor import KnownTransition
+from ..mdp import Law
 from ..panel import Cells
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
 
@@ -48,6 +50,45 @@ class Known(AbstractRewardEstimator):
         table = self.transition.probability @ value(cells.states).value
         note = f"exact expectation over {len(cells):,} states"
         return RewardFit(TableReward(cells, table, value.discount), note)
+
+
+@dataclass(frozen=True)
+class KnownLaw(AbstractRewardEstimator):
+    """The continuation under a law given as a function."""
+
+    transition: Law
+
+    def fit(self, panel, value, *, key):
+        del key
+        common = self.transition.common_mean(lambda state: value(state).value)
+        reward = LawReward(self.transition, panel.actions, common, value.discount)
+        how = "exact expectation under the known law"
+        if self.transition.draws is not None:
+            how = f"mean over {self.transition.draws} draws from the known law"
+        return RewardFit(reward, how)
+
+
+@dataclass(frozen=True, eq=False)
+class LawReward(AbstractReward):
+    """RE with expectations taken under a known law."""
+
+    transition: Law
+    actions: tuple[Any, ...]
+    common_value: float
+    """Mean of V over the law's common draw."""
+    discount: float
+
+    def __call__(self, state, value):
+        ahead = [
+            self.transition.expect(
+                lambda after: value(after).value,
+                state,
+                action,
+                common_value=self.common_value,
+            )
+            for action in self.actions
+        ]
+        return value(state).q - self.discount * np.stack(ahead, axis=1)
 
 
 @dataclass(frozen=True, eq=False)

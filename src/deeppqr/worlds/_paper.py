@@ -18,7 +18,7 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import qmc
 
 from .._errors import DataError
-from ..mdp import check_preferences
+from ..mdp import Law, check_preferences
 from ..mdp._simulate import draw, generator, panel_of_paths, split_steps
 from ..panel import Panel
 
@@ -116,8 +116,24 @@ class PaperWorld:
 
         The expectation is over a fixed Sobol sample of 8,192 states.
         """
-        states = self.p * (2 * qmc.Sobol(self.p, rng=0).random_base2(13) - 1)
-        return self._solve(self._lines(states), jump_value=None)[1]
+        return self._solve(self._lines(self.jump_states), jump_value=None)[1]
+
+    @cached_property
+    def jump_states(self) -> Float[np.ndarray, "point p"]:
+        """The Sobol sample that stands for a uniform draw from the box."""
+        return self.p * (2 * qmc.Sobol(self.p, rng=0).random_base2(13) - 1)
+
+    @property
+    def transition(self) -> Law:
+        """The law of the next state: a step, or a common draw where it leaves the box."""
+
+        def step(states: np.ndarray, action: int) -> tuple[np.ndarray, np.ndarray]:
+            moved = states + SHIFT[action] / 10
+            inside = (np.abs(moved) <= self.p + 1e-9).all(axis=1)
+            stays = np.where(inside[:, None], moved, states)
+            return stays[:, None], inside[:, None].astype(np.float64)
+
+        return Law(step, common=self.jump_states)
 
     def simulate(self, steps: int = 50_000, units: int = 50, seed: int = 1) -> Panel:
         """Decisions of the exactly optimal policy, from uniform starting states.

@@ -1,0 +1,154 @@
+"""The anchor's equation under a law that is known as a function.
+
+With finitely many outcomes the states that the anchor can lead to are followed until
+nothing new appears, or until discounting has made the rest negligible; on them the
+equation is one sparse linear system. With sampled outcomes it is projected on features.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy import sparse
+from scipy.sparse.linalg import splu
+
+from .._basis import RandomFeatures, penalty
+from .._errors import DataError
+from ..mdp import Law
+from ..panel import Cells
+from ._linear import LinearFunction, solve_scaled
+from ._problem import (
+    AbstractAnchorSolver,
+    AbstractStateFunction,
+    AnchorProblem,
+    AnchorSolution,
+)
+
+MAX_STATES = 2_000_000
+
+
+@dataclass(frozen=True)
+class KnownLaw(AbstractAnchorSolver):
+    """The anchor's equation solved by following the law from wherever it is asked."""
+
+    transition: Law
+    tol: float = 1e-12
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        if self.transition.draws is not None:
+            return self._project(problem, key)
+        rolled = RolledFunction(
+            self.transition,
+            problem.bonus,
+            problem.anchor_label,
+            problem.discount,
+            0.0,
+            self.tol,
+        )
+        if self.transition.common is not None:
+            rolled = rolled.with_common_value()
+        return AnchorSolution(
+            rolled,
+            residual=self.tol,
+            condition=None,
+            note="exact under the known law, followed from each state",
+        )
+
+    def _project(self, problem: AnchorProblem, key) -> AnchorSolution:
+        """LSTD with the next features averaged over draws, at all states of the panel."""
+        state = np.unique(problem.reach, axis=0)
+        state = state[:: max(1, len(state) // 20_000)]
+        features = RandomFeatures().fit(state, problem.log_prob, key=key)
+        evaluate = lambda at: features(at, problem.log_prob(at))
+        here = evaluate(state)
+        outcomes = self.transition.outcomes(state, problem.anchor_label)
+        there, bonus = np.zeros_like(here), np.zeros(len(state))
+        for draw in range(outcomes.states.shape[1]):
+            weight = outcomes.probability[:, draw]
+            there += weight[:, None] * evaluate(outcomes.states[:, draw])
+            bonus += weight * problem.bonus(outcomes.states[:, draw])
+        system = here.T @ (here - problem.discount * there) + penalty(here.shape[1], 1.0)
+        theta, condition = solve_scaled(system, here.T @ bonus)
+        return AnchorSolution(
+            LinearFunction(features, theta),
+            residual=float(np.abs(system @ theta - here.T @ bonus).max() / len(here)),
+            condition=condition,
+            note=f"direct solve on {len(theta)} features, {self.transition.draws} draws",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class RolledFunction(AbstractStateFunction):
+    """h at any state, by following the anchor from it."""
+
+    transition: Law
+    bonus: Callable[[np.ndarray], np.ndarray]
+    anchor_label: Any
+    discount: float
+    common_value: float
+    """E[bonus + discount h] over the law's common draw."""
+    tol: float
+
+    def __call__(self, state, log_prob):
+        del log_prob
+        level, slope = self._affine(state)
+        return level + slope * self.common_value
+
+    def with_common_value(self) -> "RolledFunction":
+        """Solve for the common draw's own value: one scalar equation."""
+        common = self.transition.common
+        assert common is not None
+        level, slope = self._affine(common)
+        start = self.bonus(common).mean() + self.discount * level.mean()
+        value = start / (1 - self.discount * slope.mean())
+        return RolledFunction(
+            self.transition,
+            self.bonus,
+            self.anchor_label,
+            self.discount,
+            float(value),
+            self.tol,
+        )
+
+    def _affine(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """h = level + slope * (value of the common draw) at each state."""
+        queried = Cells.of(state)
+        states, moves, rest = self._follow(queried.states)
+        system = sparse.identity(len(states), format="csc") - self.discount * moves
+        solved = splu(system).solve(np.stack([moves @ self.bonus(states), rest], axis=1))
+        level, slope = solved[queried.locate(state)].T
+        return level, slope
+
+    def _follow(self, state: np.ndarray):
+        """Every state the anchor can lead to, the queried ones first, and the moves."""
+        known, rest, sources, targets, weights = state, [], [], [], []
+        expanded, reach = 0, 1.0
+        while expanded < len(known):
+            frontier, first = known[expanded:], expanded
+            expanded, reach = len(known), reach * self.discount
+            if reach < self.tol:  # what lies beyond is discounted to nothing
+                rest.append(np.zeros(len(frontier)))
+                break
+            outcomes = self.transition.outcomes(frontier, self.anchor_label)
+            row, outcome = np.nonzero(outcomes.probability)
+            landed = outcomes.states[row, outcome] + 0.0
+            new = landed[Cells(known).locate(landed) < 0]
+            known = np.concatenate([known, Cells.of(new).states]) if len(new) else known
+            rest.append(outcomes.rest)
+            sources.append(first + row)
+            targets.append(Cells(known).locate(landed))
+            weights.append(outcomes.probability[row, outcome])
+            if len(known) > MAX_STATES:
+                raise DataError(
+                    f"Following the anchor leads to more than {MAX_STATES:,} states. Give "
+                    "the law as samples instead: deeppqr.mdp.Law(function, draws=64)."
+                )
+        join = lambda parts: np.concatenate([np.zeros(0), *parts])
+        shape = (len(known), len(known))
+        pairs = (join(sources).astype(np.int64), join(targets).astype(np.int64))
+        moves = sparse.coo_array((join(weights), pairs), shape=shape).tocsc()
+        return known, moves, join(rest)

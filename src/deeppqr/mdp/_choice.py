@@ -1,0 +1,72 @@
+r"""The dynamic discrete choice view of the same agent.
+
+Where inverse reinforcement learning has an agent that randomises, because entropy is worth
+$\alpha$ to it, econometrics has one that maximises exactly, after seeing a shock for every
+action that the analyst does not see. With extreme-value shocks of scale $\alpha$ and mean
+zero the two take each action equally often, and their values agree.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.special import log_softmax
+
+from ..panel import Panel
+from ._simulate import World, generator, panel_of_paths, split_steps
+
+ActionValues = Callable[[np.ndarray], np.ndarray]
+"""From states to one column per action."""
+
+
+def gumbel_shocks(
+    shape: tuple[int, ...], *, temperature: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Type-I extreme-value shocks of scale `temperature`, centred at mean zero."""
+    return temperature * (rng.gumbel(size=shape) - np.euler_gamma)
+
+
+def simulate_choices(
+    world: World, q: ActionValues, *, temperature: float, steps: int, units: int, seed: int
+) -> Panel:
+    r"""Decisions of agents who see a shock per action and take the best.
+
+    $$a_t = \arg\max_a \{Q(s_t, a) + \varepsilon_t(a)\}.$$
+    """
+    horizon = split_steps(steps, units)
+    rng = generator(seed)
+    start = world.initial_states(units, rng)
+    path = np.empty((horizon + 1, *start.shape))
+    action = np.empty((horizon, units), dtype=np.int64)
+    path[0] = start
+    for t in range(horizon):
+        value = q(path[t])
+        shocks = gumbel_shocks(value.shape, temperature=temperature, rng=rng)
+        action[t] = (value + shocks).argmax(axis=1)
+        path[t + 1] = world.next_states(path[t], action[t], rng)
+    return panel_of_paths(world, path, action)
+
+
+def policy_log_likelihood(panel: Panel, q: ActionValues, *, temperature: float) -> float:
+    r"""Lemma 1's log-likelihood of the decisions, the transitions' part left out.
+
+    $$\sum_t \Big[ Q(s_t,a_t)/\alpha - \log \sum_b \exp\{Q(s_t,b)/\alpha\} \Big].$$
+    """
+    log_prob = log_softmax(q(panel.state) / temperature, axis=1)
+    chosen = log_prob[np.arange(len(panel)), panel.action]
+    return float(np.sum(panel.weight * chosen))
+
+
+def maxent_log_likelihood(panel: Panel, reward: ActionValues) -> float:
+    """MaxEnt-IRL's log-likelihood: Lemma 1's at temperature one with r in Q's place.
+
+    It is the truth where the discount is zero, and reads Q as the reward elsewhere.
+    """
+    return policy_log_likelihood(panel, reward, temperature=1.0)
+
+
+def choice_log_likelihood(panel: Panel, choice_value: ActionValues) -> float:
+    """The log-likelihood of dynamic discrete choice with standard shocks.
+
+    `choice_value` are the choice-specific values v_j: Lemma 1 at temperature one.
+    """
+    return policy_log_likelihood(panel, choice_value, temperature=1.0)

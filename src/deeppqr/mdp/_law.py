@@ -1,0 +1,118 @@
+"""Transitions known as a function: where an action leads from any state."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+
+
+class Outcomes(NamedTuple):
+    """The possible next states of some states under one action."""
+
+    states: Float[np.ndarray, "row outcome state_feature"]
+    probability: Float[np.ndarray, "row outcome"]
+    rest: Float[np.ndarray, " row"]
+    """What is missing to one: the probability of the common draw."""
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """A known law of the next state, for states of any kind.
+
+    Parameters
+    ----------
+    function
+        Called as `function(states, action)` with an array of states and an action's
+        label. It returns the next states, (row, state), where they are certain; or a
+        pair of next states (row, outcome, state) and their probabilities (row, outcome)
+        where they are finitely many. With `draws`, it is called as
+        `function(states, action, rng)` and returns one sample for each row.
+    draws
+        Average over this many samples, with the same random numbers for every action and
+        every call.
+    common
+        States, equally likely, among which a common draw chooses with the probability
+        that the outcomes leave missing: a jump that forgets where it came from.
+    """
+
+    function: Callable
+    draws: int | None = None
+    common: Float[np.ndarray, "point state_feature"] | None = None
+    seed: int = 0
+
+    def outcomes(
+        self, state: Float[np.ndarray, "row state_feature"], action: Any
+    ) -> Outcomes:
+        """Where `action` leads from each state."""
+        if self.draws is not None:
+            samples = [
+                self.function(state, action, np.random.default_rng([self.seed, draw]))
+                for draw in range(self.draws)
+            ]
+            found = np.stack([np.asarray(s, np.float64) for s in samples], axis=1)
+            probability = np.full(found.shape[:2], 1 / self.draws)
+        else:
+            found, probability = self._listed(state, action)
+        if found.shape != (len(state), found.shape[1], state.shape[1]):
+            raise DataError(
+                "`transition` must return next states with one row per state and "
+                f"{state.shape[1]} columns, but their shape is {found.shape}."
+            )
+        return Outcomes(found, probability, self._rest(probability, action))
+
+    def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
+        answer = self.function(state, action)
+        if isinstance(answer, tuple):
+            found, probability = (np.asarray(part, np.float64) for part in answer)
+            if found.ndim != 3 or probability.shape != found.shape[:2]:
+                raise DataError(
+                    "`transition` must return (next_states, probability) of shapes "
+                    "(row, outcome, state) and (row, outcome), but they are "
+                    f"{found.shape} and {probability.shape}."
+                )
+            return found, probability
+        found = np.asarray(answer, dtype=np.float64)
+        if found.ndim != 2:
+            raise DataError(
+                "`transition` must return next states of shape (row, state), or a pair "
+                f"with their probabilities, but their shape is {found.shape}."
+            )
+        return found[:, None], np.ones((len(found), 1))
+
+    def _rest(self, probability: np.ndarray, action: Any) -> np.ndarray:
+        rest = 1 - probability.sum(axis=1)
+        wrong = (probability < 0).any(axis=1) | (rest < -1e-8)
+        if self.common is None:
+            wrong = wrong | (rest > 1e-8)
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                f"`transition` must give probabilities that sum to one, but those of row "
+                f"{row} under action {action!r} sum to {1 - rest[row]:.6g} "
+                f"({int(wrong.sum())} rows in all)."
+            )
+        return np.maximum(rest, 0.0)
+
+    def expect(
+        self,
+        function: Callable[[np.ndarray], np.ndarray],
+        state: Float[np.ndarray, "row state_feature"],
+        action: Any,
+        *,
+        common_value: float,
+    ) -> Float[np.ndarray, " row"]:
+        """E[function(s') | s, action]; `common_value` is its mean over the common draw."""
+        outcomes = self.outcomes(state, action)
+        rows, number, width = outcomes.states.shape
+        values = function(outcomes.states.reshape(-1, width)).reshape(rows, number)
+        # A next state of probability zero may lie anywhere; its value must not count.
+        known = np.where(outcomes.probability > 0, values, 0.0)
+        return (outcomes.probability * known).sum(axis=1) + outcomes.rest * common_value
+
+    def common_mean(self, function: Callable[[np.ndarray], np.ndarray]) -> float:
+        """The mean of a function over the common draw; zero where there is none."""
+        return 0.0 if self.common is None else float(function(self.common).mean())

@@ -1,0 +1,165 @@
+"""Soft Q-learning with a network, for worlds that have no exact solution."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+from scipy.special import log_softmax, logsumexp
+
+from .._network import Ensemble, Predict, Training, chosen_squared_error, train
+from .._random import check_seed, numpy_rng
+from ..panel import Panel
+from ._simulate import World, draw, generator, simulate
+
+
+@dataclass(frozen=True)
+class SoftQLearning:
+    r"""Soft Q-learning for discrete actions.
+
+    A network is regressed on
+    $$y = r(s,a) + \gamma\,\alpha \log \sum_b \exp\{Q(s',b)/\alpha\}$$
+    over transitions, with the right side renewed every `check_every` steps. They come from
+    uniform exploration: of a world one can simulate, `states` starting states followed for
+    `horizon` steps each; or of a Gymnasium environment.
+
+    Parameters
+    ----------
+    discount, temperature
+        The agent's.
+    rounds
+        How often the targets are renewed; the contraction rate is the discount.
+
+    References
+    ----------
+    [haarnoja2017], in the form for discrete actions that [geng2020pqr] uses.
+    """
+
+    discount: float
+    temperature: float = 1.0
+    states: int = 2_000
+    horizon: int = 20
+    rounds: int = 150
+    training: Training = field(
+        default_factory=lambda: Training(
+            members=1, check_every=40, width=128, early_stopping=False, learning_rate=1e-3
+        )
+    )
+
+    def solve(
+        self, world: World, reward: Callable[[np.ndarray], np.ndarray], *, seed: int = 0
+    ) -> "SoftQFunction":
+        """Learn Q in a world one can simulate, with the reward of each action."""
+        check_seed(seed)
+        key_data, key_train = jr.split(jr.key(seed))
+        state, action, after = self._explore(world, numpy_rng(key_data))
+        earned = reward(state)[np.arange(len(state)), action]
+        return self.solve_transitions(
+            state, action, earned, after, len(world.actions), key=key_train
+        )
+
+    def solve_env(self, env: Any, *, steps: int = 40_000, seed: int = 0) -> "SoftQFunction":
+        """Learn Q in a Gymnasium environment with discrete actions, by random play."""
+        from ._gymnasium import action_labels, as_state
+
+        labels = action_labels(env)
+        rng = generator(seed)
+        state, _ = env.reset(seed=seed)
+        seen, taken, earned, reached, ended = [], [], [], [], []
+        for _ in range(steps):
+            choice = int(rng.integers(len(labels)))
+            after, reward, terminated, truncated, _ = env.step(labels[choice])
+            seen.append(as_state(state))
+            taken.append(choice)
+            earned.append(float(reward))
+            reached.append(as_state(after))
+            ended.append(terminated)
+            state = env.reset()[0] if terminated or truncated else after
+        return self.solve_transitions(
+            np.concatenate(seen),
+            np.array(taken),
+            np.array(earned),
+            np.concatenate(reached),
+            len(labels),
+            terminal=np.array(ended),
+            key=jr.key(seed),
+        )
+
+    def solve_transitions(
+        self, state, action, earned, after, num_actions: int, *, terminal=None, key
+    ) -> "SoftQFunction":
+        """Learn Q from recorded transitions; terminal ones have no value after them."""
+        goes = np.ones(len(state)) if terminal is None else 1.0 - np.asarray(terminal)
+        typical = earned.mean() + self.discount * goes.mean() * np.log(num_actions)
+        # The level is kept outside the network, which learns the differences alone.
+        level = trained_level = typical / (1 - self.discount * goes.mean())
+        unit = max(float(np.std(earned)), 0.1 * self.temperature)
+
+        def targets(predict: Predict | None):
+            nonlocal level, trained_level
+            trained_level = level
+            value = np.full(len(state), level)
+            if predict is not None:
+                q = level + unit * predict(after).mean(axis=0)
+                value = self.temperature * logsumexp(q / self.temperature, axis=1)
+            target = earned + self.discount * goes * value
+            level = float(target.mean())
+            return action, (target - level) / unit
+
+        ensemble = train(
+            state,
+            targets(None),
+            np.ones(len(state)),
+            np.arange(len(state)) % 5,
+            loss=chosen_squared_error,
+            num_outputs=num_actions,
+            training=replace(
+                self.training, max_steps=self.rounds * self.training.check_every
+            ),
+            key=key,
+            label="Soft Q-learning",
+            refresh=targets,
+        )
+        return SoftQFunction(ensemble, float(trained_level), unit, self.temperature)
+
+    def _explore(self, world: World, rng: np.random.Generator):
+        state = world.initial_states(self.states, rng)
+        uniform = np.full((self.states, len(world.actions)), 1.0 / len(world.actions))
+        seen, taken, reached = [], [], []
+        for _ in range(self.horizon):
+            action = draw(uniform, rng)
+            after = world.next_states(state, action, rng)
+            seen.append(state)
+            taken.append(action)
+            reached.append(after)
+            state = after
+        return np.concatenate(seen), np.concatenate(taken), np.concatenate(reached)
+
+
+@dataclass(frozen=True, eq=False)
+class SoftQFunction:
+    """A learned Q with its softmax policy."""
+
+    ensemble: Ensemble
+    level: float
+    unit: float
+    temperature: float
+
+    def q(
+        self, states: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action"]:
+        return self.level + self.unit * self.ensemble(states).mean(axis=0)
+
+    def value(self, states) -> Float[np.ndarray, " row"]:
+        return self.temperature * logsumexp(self.q(states) / self.temperature, axis=1)
+
+    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+        return log_softmax(self.q(states) / self.temperature, axis=1)
+
+    def simulate(
+        self, world: World, *, steps: int, units: int = 50, seed: int = 1
+    ) -> Panel:
+        """Demonstrations of the learned policy in a world."""
+        return simulate(world, steps=steps, units=units, seed=seed, policy=self.log_policy)

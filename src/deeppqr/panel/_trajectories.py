@@ -1,0 +1,179 @@
+"""Trajectories to rows: what imitation, Minari or a simulator recorded, end to end."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._errors import DataError
+from ._columns import as_array
+
+FORMS = (
+    "an object with `obs`, `acts` and `terminal`, a tuple (states, actions) or (states, "
+    'actions, terminal), or a dict with the keys "states", "actions" and, if the process '
+    'can end, "terminal"'
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """One unit's path: T decisions, and T states or, with the last one's next, T + 1."""
+
+    states: np.ndarray
+    actions: np.ndarray
+    terminal: bool
+
+    def next_states(self) -> np.ndarray:
+        """The state after each decision; a missing row where none was seen or exists."""
+        seen = self.states[1 : len(self.actions) + (0 if self.terminal else 1)]
+        missing = None if self.states.dtype == object else np.nan
+        absent = np.full((len(self.actions) - len(seen), self.states.shape[1]), missing)
+        return np.concatenate([seen, absent])
+
+
+def aligned_rows(trajectories: Iterable[Trajectory]) -> dict[str, np.ndarray]:
+    """The arguments of `Panel.from_arrays`: one unit per trajectory, in their order."""
+    paths = list(trajectories)
+    if not paths:
+        raise DataError("`trajectories` must hold at least one trajectory; it is empty.")
+    last = [np.arange(len(path.actions)) == len(path.actions) - 1 for path in paths]
+    return {
+        "state": np.concatenate([path.states[: len(path.actions)] for path in paths]),
+        "action": np.concatenate([path.actions for path in paths]),
+        "next_state": np.concatenate([path.next_states() for path in paths]),
+        "unit": np.repeat(np.arange(len(paths)), [len(path.actions) for path in paths]),
+        "terminal": np.concatenate(
+            [end & path.terminal for end, path in zip(last, paths, strict=True)]
+        ),
+    }
+
+
+def read_trajectories(trajectories: Any) -> Iterator[Trajectory]:
+    """Each trajectory, checked, in any of the forms it may come in."""
+    single = isinstance(trajectories, Mapping) or hasattr(trajectories, "obs")
+    if single or not isinstance(trajectories, Iterable):
+        raise DataError(
+            "`trajectories` must be a list of trajectories, but a "
+            f"{type(trajectories).__name__} arrived. Put a single one into a list: "
+            "Panel.from_trajectories([trajectory])."
+        )
+    columns = None
+    for index, given in enumerate(trajectories):
+        path = _check(*_parts(given, index), name=f"trajectory {index}")
+        columns = _same_columns(path, columns, name=f"trajectory {index}")
+        yield path
+
+
+def read_episodes(dataset: Any) -> Iterator[Trajectory]:
+    """Each episode of a Minari dataset, checked."""
+    if not hasattr(dataset, "iterate_episodes"):
+        raise DataError(
+            "`dataset` must be a minari.MinariDataset or have its `iterate_episodes()`, "
+            f"but a {type(dataset).__name__} arrived. Load one with "
+            'minari.load_dataset("name").'
+        )
+    _refuse_space(dataset, "observation_space", ("Box", "Discrete"))
+    _refuse_space(dataset, "action_space", ("Discrete",))
+    columns = None
+    for index, episode in enumerate(dataset.iterate_episodes()):
+        name = f"episode {index}"
+        ended = np.asarray(episode.terminations, dtype=bool)
+        if ended[:-1].any():
+            raise DataError(
+                f"An episode must end where it terminates, but {name} terminates at step "
+                f"{int(ended.argmax())} of {len(ended)}. Split it there."
+            )
+        actions = np.asarray(episode.actions)
+        if actions.dtype.kind not in "iu":
+            raise DataError(
+                f"Actions must be discrete, but those of {name} have the type "
+                f"{actions.dtype}. Replace them by the numbers of a few choices first."
+            )
+        path = _check(episode.observations, actions, bool(ended[-1:].any()), name=name)
+        columns = _same_columns(path, columns, name=name)
+        yield path
+
+
+def _parts(given: Any, index: int) -> tuple[Any, Any, Any]:
+    """States, actions and whether the process ended with the last of them."""
+    if hasattr(given, "obs") and hasattr(given, "acts"):
+        return given.obs, given.acts, getattr(given, "terminal", False)
+    if isinstance(given, Mapping):
+        unknown = sorted(set(map(str, given)) - {"states", "actions", "terminal"})
+        if unknown or "states" not in given or "actions" not in given:
+            raise DataError(
+                f"A trajectory must be {FORMS}, but trajectory {index} is a dict with the "
+                f"keys {list(given)}."
+            )
+        return given["states"], given["actions"], given.get("terminal", False)
+    if isinstance(given, tuple) and len(given) in (2, 3):
+        return given[0], given[1], given[2] if len(given) == 3 else False
+    size = f" of {len(given)}" if isinstance(given, tuple) else ""
+    raise DataError(
+        f"A trajectory must be {FORMS}, but trajectory {index} is a "
+        f"{type(given).__name__}{size}."
+    )
+
+
+def _check(states: Any, actions: Any, terminal: Any, *, name: str) -> Trajectory:
+    if hasattr(states, "keys") or isinstance(states, tuple):
+        raise DataError(
+            f"States must be one array with a row per state, but those of {name} are a "
+            f"{type(states).__name__} of several. Join them into columns first."
+        )
+    if not isinstance(terminal, (bool, np.bool_)):
+        raise DataError(
+            f"`terminal` must say once, true or false, whether a trajectory ended with "
+            f"its last decision, but {name} has {terminal!r}."
+        )
+    states, actions = _rows(states, "states", name), _rows(actions, "actions", name)
+    if actions.shape[1] != 1:
+        raise DataError(
+            f"An action must be one label, but those of {name} have {actions.shape[1]} "
+            "columns. Number the combinations that occur and pass these numbers."
+        )
+    if len(actions) == 0:
+        raise DataError(f"A trajectory must have a decision; {name} has none. Drop it.")
+    if len(states) not in (len(actions), len(actions) + 1):
+        raise DataError(
+            f"A trajectory of {len(actions)} actions must have {len(actions) + 1} states, "
+            f"or {len(actions)} where the last next state was not seen, but {name} has "
+            f"{len(states)}."
+        )
+    return Trajectory(states, actions[:, 0], bool(terminal))
+
+
+def _rows(values: Any, role: str, name: str) -> np.ndarray:
+    """One row per entry and its contents as columns, in C order."""
+    try:
+        array = as_array(values)
+    except ValueError:  # rows of unequal lengths
+        array = np.empty(())
+    if array.ndim == 0:
+        raise DataError(
+            f"The {role} of a trajectory must be an array with a row for each, but those "
+            f"of {name} are {str(values)[:60]!r}."
+        )
+    # Text has no way to say that the next state is missing.
+    array = array.astype(object) if array.dtype.kind in "US" else array
+    return array.reshape(len(array), int(np.prod(array.shape[1:])))
+
+
+def _same_columns(path: Trajectory, columns: int | None, *, name: str) -> int:
+    found = path.states.shape[1]
+    if columns is not None and found != columns:
+        raise DataError(
+            f"Every trajectory must have the same state columns, {columns} in the first, "
+            f"but {name} has {found}."
+        )
+    return found
+
+
+def _refuse_space(dataset: Any, role: str, kinds: tuple[str, ...]) -> None:
+    space = getattr(dataset, role, None)
+    if space is not None and type(space).__name__ not in kinds:
+        raise DataError(
+            f"The dataset's `{role}` must be {' or '.join(kinds)}, but it is {space}. "
+            "Translate the episodes yourself and pass them to Panel.from_trajectories."
+        )
