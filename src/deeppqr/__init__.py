@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from . import anchor as anchor
+    from . import baselines as baselines
     from . import mdp as mdp
     from . import policy as policy
     from . import reward as reward
@@ -47,7 +48,7 @@ _HOME = {
     "load": "_storage",
     **dict.fromkeys(_ERRORS, "_errors"),
 }
-_MODULES = ("anchor", "mdp", "policy", "reward", "worlds")
+_MODULES = ("anchor", "baselines", "mdp", "policy", "reward", "worlds")
 __all__ = sorted([*_HOME, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
 
 

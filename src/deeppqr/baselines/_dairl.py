@@ -1,0 +1,180 @@
+"""D-AIRL: a discriminator that tells the reward from the shaping, offline."""
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+
+from .. import policy as policy_stage
+from .._errors import DataError
+from .._network import Ensemble, Training
+from .._random import check_seed
+from ..mdp import check_preferences
+from ..panel import Cells, Panel, few_states, require_panel
+from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
+from ._discriminator import Transitions, fit_networks, fit_tables
+
+MAX_CELLS = 500
+
+
+@dataclass(frozen=True)
+class DAIRL(AbstractBaseline):
+    r"""Disentangling AIRL on the demonstrated transitions.
+
+    $$D = \frac{e^{f(s,s')}}{e^{f(s,s')} + P(a|s)}, \qquad
+    f(s,s') = \frac{g(s) + \gamma\,h(s') - h(s)}{\alpha},$$
+    and $\hat r(s,a) = g(s)$. The negatives are the demonstrated transitions themselves,
+    weighted by $P(a|s)/\hat\pi(a|s)$, so no environment is needed. If the reward depends
+    on the state alone and transitions are deterministic and decomposable, then
+    $g = r$ up to a constant. Otherwise it is not. The constant is chosen so that g has
+    mean zero over the panel, unless terminal rows pin it down.
+
+    Parameters
+    ----------
+    discount, temperature
+        $\gamma$ and $\alpha$ of the agent.
+    state_only
+        Whether g is a function of the state, as the theorem needs. With False it is
+        g(s, a), and nothing tells it from h: the answer depends on how it is computed.
+        Grounding a state-only reward at an anchor gives zero everywhere.
+    policy
+        The policy $\hat\pi$: anything that `PQR` takes.
+    generator
+        P: `"policy"` for $\hat\pi$, where the game ends, or `"uniform"`.
+    form
+        `"table"` for g and h as tables over the distinct states, `"network"` for networks,
+        `"auto"` for tables where states are few.
+    training
+        The networks. They are not stopped early: what they learn is the estimated
+        policy, which has no noise to overfit.
+
+    References
+    ----------
+    [fu2018airl], Theorems 5.1 and 5.2; [geng2020pqr], "Competing Methods".
+    """
+
+    discount: float
+    temperature: float = 1.0
+    state_only: bool = True
+    policy: Any = "auto"
+    generator: str = "policy"
+    form: Literal["auto", "table", "network"] = "auto"
+    training: Training = field(default_factory=lambda: Training(members=3))
+    seed: int = 0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+        check_seed(self.seed)
+        policy_stage.resolve(self.policy)
+        for name, known in (
+            ("generator", ("policy", "uniform")),
+            ("form", ("auto", "table", "network")),
+        ):
+            if getattr(self, name) not in known:
+                raise DataError(
+                    f"`{name}` must be one of {list(known)}, but it is "
+                    f"{getattr(self, name)!r}."
+                )
+
+    def fit(self, panel):
+        require_panel(panel)
+        policy, policy_note = fit_policy(self.policy, panel, seed=self.seed)
+        data = self._transitions(panel, policy)
+        if self._tabular(panel):
+            reward, note = self._tables(panel, data)
+        else:
+            reward, note = self._networks(panel, data)
+        return BaselineFit(
+            "D-AIRL" if self.state_only else "D-AIRL with g(s, a)",
+            NOTHING,
+            panel.actions,
+            panel.encoding,
+            reward,
+            policy,
+            f"{note}; policy: {policy_note}",
+        )
+
+    def _tabular(self, panel: Panel) -> bool:
+        if self.form != "auto":
+            return self.form == "table"
+        rows_per_cell = 2 * panel.num_actions
+        return few_states(panel.state, rows_per_cell=rows_per_cell, max_cells=MAX_CELLS)
+
+    def _transitions(self, panel: Panel, policy) -> Transitions:
+        rows = panel.is_transition
+        state, action = panel.state[rows], panel.action[rows]
+        log_policy = policy.log_prob(state)[np.arange(len(state)), action]
+        log_generator = log_policy
+        if self.generator == "uniform":
+            log_generator = np.full(len(state), -np.log(panel.num_actions))
+        return Transitions(
+            state,
+            np.where(panel.terminal[rows, None], state, panel.next_state[rows]),
+            panel.has_next[rows],
+            np.zeros_like(action) if self.state_only else action,
+            log_policy,
+            log_generator,
+            panel.weight[rows] / panel.weight[rows].mean(),
+        )
+
+    def _tables(self, panel: Panel, data: Transitions):
+        cells = Cells.of(data.state)
+        width = 1 if self.state_only else panel.num_actions
+        table, loss = fit_tables(data, cells, width, discount=self.discount)
+        level = _level(panel, data, table[cells.locate(data.state), data.column])
+        reward = TableStateReward(
+            cells, self.temperature * (table - level), panel.num_actions
+        )
+        return reward, f"tables over {len(cells):,} states, loss {loss:.4f}"
+
+    def _networks(self, panel: Panel, data: Transitions):
+        ensemble, loss = fit_networks(
+            data,
+            1 if self.state_only else panel.num_actions,
+            discount=self.discount,
+            training=self.training,
+            key=jr.fold_in(jr.key(self.seed), 1),
+        )
+        g = ensemble(data.state).mean(axis=0)[np.arange(len(data.state)), data.column]
+        level = _level(panel, data, g)
+        reward = NetworkStateReward(ensemble, level, self.temperature, panel.num_actions)
+        note = f"{self.training.members} networks, {ensemble.num_steps:,} steps"
+        return reward, f"{note}, loss {loss:.4f}"
+
+
+@dataclass(frozen=True, eq=False)
+class TableStateReward:
+    """g as a table; one column if it depends on the state alone."""
+
+    cells: Cells
+    table: Float[np.ndarray, "cell column"]
+    num_actions: int
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action"]:
+        found = self.table[self.cells.require(state)]
+        return np.broadcast_to(found, (len(state), self.num_actions)).copy()
+
+
+@dataclass(frozen=True, eq=False)
+class NetworkStateReward:
+    """g as networks, whose last output is h."""
+
+    ensemble: Ensemble
+    level: float
+    temperature: float
+    num_actions: int
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action"]:
+        g = self.ensemble(state).mean(axis=0)[:, :-1] - self.level
+        return np.broadcast_to(self.temperature * g, (len(state), self.num_actions)).copy()
+
+
+def _level(panel: Panel, data: Transitions, g: np.ndarray) -> float:
+    """The mean of g over the rows; zero where terminal rows identify its level."""
+    return 0.0 if panel.terminal.any() else float(np.average(g, weights=data.weight))

@@ -1,0 +1,202 @@
+"""SPL-GD: a linear reward, regressed on the truth or learned while planning."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError, NotConvergedWarning
+from .._random import check_seed
+from .._scale import spread
+from ..mdp import check_preferences
+from ..panel import Panel, require_panel
+from ._baseline import NOTHING, AbstractBaseline, BaselineFit
+from ._planning import plan_and_learn, pose
+
+
+@dataclass(frozen=True)
+class SPLGD(AbstractBaseline):
+    r"""Simultaneous planning and learning by gradient, with a linear reward.
+
+    $$\hat r(s,a) = \theta^\top\psi(s,a), \qquad \psi(s,a) = (1, s, a).$$
+
+    Handed the true Q and V, as the paper's version is, it regresses
+    $y = Q(s,a) - \gamma V(s')$ on $\psi$. Without them it plans and learns at once: V moves
+    by soft Bellman backups on features of the state, and $\theta$ up the log-likelihood
+    of the choices $\mathrm{softmax}\{(r + \gamma E[V(s')|s,a])/\alpha\}$, until neither
+    moves. The constant is not identified then, unless the process ends somewhere, and
+    stays where the mean reward of the panel is zero. Where each action moves the state by
+    an amount that is linear in $\psi$, more of $\theta$ is not identified, and the penalty
+    decides.
+
+    Parameters
+    ----------
+    discount, temperature
+        $\gamma$ and $\alpha$ of the agent.
+    q, value
+        The true Q and V, both or neither: functions of an array of the state columns, to
+        (row, action) and to (row,).
+    intercepts
+        How "linear in the action" is read: with False the action's label is a number
+        and has one coefficient, with True every action has an intercept.
+    ridge
+        Penalty on the squared coefficients of standardised $\psi$, in units of one row's
+        log-likelihood. Not used with the truth.
+    max_rows
+        Rows used for planning and learning where states are not few.
+    max_steps, tol
+        When to stop: the largest change of $\theta$ and V, relative to the size of V.
+    seed
+        Draws the features of V and the rows.
+
+    References
+    ----------
+    [ermon2015spl]; [geng2020pqr], Algorithm "SPL-GD for Continuous States".
+    """
+
+    discount: float
+    temperature: float = 1.0
+    q: Any = None
+    value: Any = None
+    intercepts: bool = False
+    ridge: float = 1.0
+    max_rows: int = 2_000
+    max_steps: int = 5_000
+    tol: float = 1e-8
+    seed: int = 0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+        check_seed(self.seed)
+        given = [name for name in ("q", "value") if getattr(self, name) is not None]
+        for name in given:
+            if not callable(getattr(self, name)):
+                raise DataError(
+                    f"`{name}` must be a function of the states, such as `world.{name}`, "
+                    f"but a {type(getattr(self, name)).__name__} arrived."
+                )
+        if len(given) == 1:
+            raise DataError(
+                "`q` and `value` must be given together, or neither, but only "
+                f"`{given[0]}` was. With neither, SPL-GD plans for itself."
+            )
+
+    def fit(self, panel):
+        require_panel(panel)
+        features = LinearFeatures.of(panel, intercepts=self.intercepts)
+        if self.q is None:
+            return self._learned(panel, features)
+        return self._regressed(panel.select(panel.is_transition), features)
+
+    def _regressed(self, panel: Panel, features: "LinearFeatures") -> BaselineFit:
+        taken = np.arange(len(panel)), panel.action
+        shape = (len(panel), panel.num_actions)
+        target = _ask(self.q, "q", panel, panel.state, shape)[taken]
+        seen = panel.next_state[panel.has_next]
+        ahead = np.zeros(len(panel))
+        ahead[panel.has_next] = _ask(self.value, "value", panel, seen, (len(seen),))
+        target = target - self.discount * ahead
+        root = np.sqrt(panel.weight)
+        columns = features(panel.state)[taken]
+        theta = np.linalg.lstsq(columns * root[:, None], target * root, rcond=1e-12)[0]
+        left = np.average((target - columns @ theta) ** 2, weights=panel.weight)
+        note = f"regression on {len(theta)} columns, residual {np.sqrt(left):.3g}"
+        return self._fitted(panel, features, theta, "the true Q and V", None, note)
+
+    def _learned(self, panel: Panel, features: "LinearFeatures") -> BaselineFit:
+        problem = pose(panel, features, max_rows=self.max_rows, key=jr.key(self.seed))
+        planned = plan_and_learn(
+            problem,
+            discount=self.discount,
+            temperature=self.temperature,
+            ridge=self.ridge / problem.num_rows,
+            max_steps=self.max_steps,
+            tol=self.tol,
+        )
+        if not planned.change <= self.tol:
+            warnings.warn(
+                f"SPL-GD stopped after {planned.num_steps:,} steps with a change of "
+                f"{planned.change:.2g}, above `tol` = {self.tol:g}. Values move by the "
+                f"factor {self.discount:g} per step at best: raise `max_steps`.",
+                NotConvergedWarning,
+                stacklevel=3,
+            )
+        note = (
+            f"{planned.num_steps:,} steps, log-likelihood {planned.log_likelihood:.4f} per "
+            f"decision, V on {problem.here.shape[1]} features"
+        )
+        policy = planned.policy(problem, features)
+        return self._fitted(panel, features, planned.theta, NOTHING, policy, note)
+
+    def _fitted(self, panel, features, theta, given, policy, note) -> BaselineFit:
+        reward = LinearActionReward(features, theta)
+        return BaselineFit(
+            "SPL-GD", given, panel.actions, panel.encoding, reward, policy, note
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LinearFeatures:
+    """psi(s, a): the constant, the state and the action, standardised over the rows."""
+
+    center: Float[np.ndarray, " state_feature"]
+    scale: Float[np.ndarray, " state_feature"]
+    action: Float[np.ndarray, "action action_feature"]
+
+    @classmethod
+    def of(cls, panel: Panel, *, intercepts: bool) -> "LinearFeatures":
+        columns = np.eye(panel.num_actions)[:, 1:] if intercepts else _numbers(panel)
+        taken = columns[panel.action]
+        standard = (columns - taken.mean(axis=0)) / spread(taken)
+        return cls(panel.state.mean(axis=0), spread(panel.state), standard)
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action feature"]:
+        num_rows, (num_actions, width) = len(state), self.action.shape
+        scaled = (state - self.center) / self.scale
+        shape = (num_rows, num_actions)
+        parts = (
+            np.ones((*shape, 1)),
+            np.broadcast_to(scaled[:, None], (*shape, scaled.shape[1])),
+            np.broadcast_to(self.action, (*shape, width)),
+        )
+        return np.concatenate(parts, axis=2)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearActionReward:
+    """A reward linear in psi."""
+
+    features: LinearFeatures
+    theta: Float[np.ndarray, " feature"]
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action"]:
+        return self.features(state) @ self.theta
+
+
+def _numbers(panel: Panel) -> Float[np.ndarray, "action 1"]:
+    for label in panel.actions:
+        if not isinstance(label, (int, float, np.number, np.bool_)):
+            raise DataError(
+                "SPL-GD reads the action as a number, but the label "
+                f"{label!r} is {type(label).__name__}. Number the actions, or give each "
+                "its own intercept: SPLGD(..., intercepts=True)."
+            )
+    return np.array([[float(label)] for label in panel.actions])
+
+
+def _ask(function, name: str, panel: Panel, state, shape) -> np.ndarray:
+    """The truth at some states, checked."""
+    found = np.asarray(function(panel.encoding.decode(state)), dtype=np.float64)
+    if found.shape != shape or not np.isfinite(found).all():
+        raise DataError(
+            f"`{name}` must return finite numbers of shape {shape}, but {found.shape} "
+            f"arrived, {int((~np.isfinite(found)).sum())} of it not finite."
+        )
+    return found
