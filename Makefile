@@ -14,7 +14,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2
 
 slow: $(READY)
 	$(BIN)/pytest -m slow

@@ -24,7 +24,12 @@ def as_function(world):
 def test_a_function_and_a_table_agree(discount, tabular, anchor_reward):
     world, panel = tabular
     few = panel.select(panel.unit < 10)
-    settings = {"discount": discount, "anchor": 0, "anchor_reward": anchor_reward}
+    settings = {
+        "discount": discount,
+        "anchor": 0,
+        "anchor_reward": anchor_reward,
+        "policy": "frequency",
+    }
     table = deeppqr.PQR(**settings, transition=world.mdp.transition).fit(few)
     rolled = deeppqr.PQR(**settings, transition=as_function(world)).fit(few)
     for name in ("reward", "q", "value"):
@@ -36,7 +41,7 @@ def test_a_function_and_a_table_agree(discount, tabular, anchor_reward):
         )
 
 
-@pytest.mark.parametrize("p", [5, 20])
+@pytest.mark.parametrize("p", [5, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_papers_world_is_recovered_exactly(p):
     """Theorem 1 on continuous states: the exact policy and the known law give r."""
     world = PaperWorld(p=p, reward_scale=2.0, seed=1)
@@ -99,7 +104,9 @@ def test_sampled_laws_come_close():
 def test_laws_are_asked_for_again(tmp_path, tabular):
     world, panel = tabular
     few = panel.select(panel.unit < 5)
-    fit = deeppqr.PQR(discount=0.9, anchor=0, transition=as_function(world)).fit(few)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, policy="frequency", transition=as_function(world)
+    ).fit(few)
     fit.save(tmp_path / "fit")
     with pytest.raises(deeppqr.StorageError, match=r"deeppqr.load\(folder, transition="):
         deeppqr.load(tmp_path / "fit")
@@ -114,7 +121,9 @@ def test_messages(tabular):
     few = panel.select(panel.unit < 3)
 
     def fit(function):
-        deeppqr.PQR(discount=0.9, anchor=0, transition=function).fit(few)
+        deeppqr.PQR(discount=0.9, anchor=0, policy="frequency", transition=function).fit(
+            few
+        )
 
     with pytest.raises(
         DataError,
