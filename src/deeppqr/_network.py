@@ -125,17 +125,10 @@ def train(
     networks = eqx.filter_vmap(lambda k: build(k, shape=training))(
         jr.split(key_init, members)
     )
-    scaled = jnp.asarray(standardise(inputs, center, scale))
-    to_device = lambda leaf: jnp.asarray(
-        leaf, dtype=jnp.float32 if np.asarray(leaf).dtype.kind == "f" else jnp.int32
-    )
-    data = (scaled, jax.tree.map(to_device, targets), to_device(weight))
-    everyone = np.full(len(fold), not training.early_stopping)
-    inside, num_inside = _padded_rows([(fold != k) | everyone for k in range(members)])
-    held, num_held = _padded_rows([fold == k for k in range(members)])
+    data = _to_device((standardise(inputs, center, scale), targets, weight))
+    (inside, num_inside), (held, num_held) = _member_rows(fold, training)
     params, static = eqx.partition(networks, eqx.is_array)
-    optimiser = _optimiser(training)
-    opt_state = jax.vmap(optimiser.init)(params)
+    opt_state = jax.vmap(_optimiser(training).init)(params)
     best, best_loss = params, jnp.full(members, jnp.inf)
     keep_last = refresh is not None or not training.early_stopping
     trace, stale, step = [], 0, 0
@@ -157,7 +150,7 @@ def train(
                 renewed = refresh(lambda x: _outputs(snapshot, x, center, scale))  # noqa: B023
                 if renewed is None:
                     break
-                data = (scaled, jax.tree.map(to_device, renewed), data[2])
+                data = (data[0], _to_device(renewed), data[2])
     return Ensemble(
         tuple(np.asarray(leaf) for leaf in jax.tree.leaves(best)),
         num_outputs,
@@ -202,6 +195,25 @@ def _optimiser(training: Training) -> optax.GradientTransformation:
     return optax.adamw(
         schedule if training.decay else rate, weight_decay=training.weight_decay
     )
+
+
+def _to_device(tree: Any) -> Any:
+    """Floats as float32, whole numbers as int32."""
+    return jax.tree.map(
+        lambda leaf: jnp.asarray(
+            leaf, dtype=jnp.float32 if np.asarray(leaf).dtype.kind == "f" else jnp.int32
+        ),
+        tree,
+    )
+
+
+def _member_rows(fold: np.ndarray, training: Training):
+    """The rows each member trains on and those it is judged on."""
+    own = [fold == k for k in range(training.members)]
+    # A sample smaller than its folds leaves a member nothing of its own to be judged on.
+    held = [rows if rows.any() else ~rows for rows in own]
+    inside = [~rows if training.early_stopping else np.ones_like(rows) for rows in own]
+    return _padded_rows(inside), _padded_rows(held)
 
 
 def _padded_rows(masks: list[np.ndarray]) -> tuple[Int[Array, "member row"], Array]:
