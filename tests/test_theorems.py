@@ -6,7 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import deeppqr
-from deeppqr.worlds import random_tabular
+from deeppqr.mdp import TabularMDP
+from deeppqr.worlds import TabularWorld, random_tabular
 
 
 def recover(world, anchor_reward=None, **changes):
@@ -59,6 +60,23 @@ def test_wrong_anchor_reward_shapes_the_answer(rng):
     phi = np.linalg.solve(np.eye(7) - 0.9 * world.mdp.transition[:, 0], error)
     expected = world.mdp.reward + phi[:, None] - 0.9 * world.mdp.transition @ phi
     np.testing.assert_allclose(shaped, expected, atol=1e-11)
+
+
+def test_a_state_only_reward_has_no_anchor_worth_nothing():
+    """The paper's robustness case: every action pays r(s), one is taken to pay zero.
+
+    The claim g = 0 is wrong by -r, and the answer is shaped by just that much: for the
+    false anchor it is zero, for the others it is not the truth.
+    """
+    base = random_tabular(seed=13).mdp
+    reward = np.repeat(base.reward[:, :1], 3, axis=1)
+    world = TabularWorld(TabularMDP(reward, base.transition, 0.9))
+    found = recover(world, np.zeros(7)).reward
+    phi = np.linalg.solve(np.eye(7) - 0.9 * base.transition[:, 0], -reward[:, 0])
+    shaped = reward + phi[:, None] - 0.9 * base.transition @ phi
+    np.testing.assert_allclose(found, shaped, atol=1e-11)
+    np.testing.assert_allclose(found[:, 0], 0, atol=1e-11)
+    assert np.abs(found - reward)[:, 1:].max() > 0.1
 
 
 def test_the_anchor_keeps_its_reward(rng):
