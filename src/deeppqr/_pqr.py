@@ -268,7 +268,10 @@ class Fit:
         return self.estimate.policy.log_prob(self.encoding.encode_any(states))
 
     def at_temperature(self, temperature: float) -> "Fit":
-        """This fit at another temperature: the reward is affine in it, nothing is refit."""
+        """This fit at another temperature: the reward is affine in it, nothing is refit.
+
+        Diagnostics and provenance stay those of the fit it came from.
+        """
         check_preferences(self.discount, temperature)
         self._affine()
         return replace(self, estimate=replace(self.estimate, temperature=temperature))

@@ -92,7 +92,8 @@ class SoftQLearning:
     ) -> "SoftQFunction":
         """Learn Q from recorded transitions; terminal ones have no value after them."""
         goes = np.ones(len(state)) if terminal is None else 1.0 - np.asarray(terminal)
-        typical = earned.mean() + self.discount * goes.mean() * np.log(num_actions)
+        entropy = self.temperature * np.log(num_actions)
+        typical = earned.mean() + self.discount * goes.mean() * entropy
         # The level is kept outside the network, which learns the differences alone.
         level = trained_level = typical / (1 - self.discount * goes.mean())
         unit = max(float(np.std(earned)), 0.1 * self.temperature)
