@@ -1,0 +1,136 @@
+"""A bus whose replacement costs a known amount: twenty mileages and a table."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+from ..mdp import SoftSolution, TabularMDP, check_preferences, simulate, solve_soft
+from ..panel import Panel
+
+MAX_MILEAGE = 20
+INCREMENTS = np.arange(1, 5)
+"""What keeping adds to the mileage, each with probability 1/4."""
+REPLACEMENT_COST = 5.0
+KEEP, REPLACE = 0, 1
+
+
+@dataclass(frozen=True, eq=False)
+class KnownCostBus:
+    r"""Rust's bus with mileage 1..20 and a known cost of replacement, 5: the anchor.
+
+    $$r(x, \text{keep}) = -x, \qquad r(x, \text{replace}) = -5.$$
+
+    Keeping adds 1, 2, 3 or 4 to the mileage, equally likely, up to 20. Replacing leads to
+    mileage 1 at the next decision, with no increment on top. A bus starts at 1.
+
+    Parameters
+    ----------
+    irrelevant
+        Number of further state variables, uniform on the integers -10..10 in every
+        period, that neither reward nor transition depends on.
+
+    References
+    ----------
+    [kang2025gladius], the bus engine experiments; [rust1987].
+    """
+
+    irrelevant: int = 0
+    discount: float = 0.95
+    temperature: float = 1.0
+
+    def __post_init__(self):
+        if self.irrelevant < 0:
+            raise DataError(
+                f"`irrelevant` must be at least 0, but it is {self.irrelevant}."
+            )
+        check_preferences(self.discount, self.temperature)
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        return ("keep", "replace")
+
+    @property
+    def anchor(self) -> str:
+        return "replace"
+
+    @property
+    def anchor_reward(self) -> float:
+        return -REPLACEMENT_COST
+
+    @property
+    def state_names(self) -> list[str]:
+        return ["mileage", *(f"z{i + 1}" for i in range(self.irrelevant))]
+
+    @cached_property
+    def mdp(self) -> TabularMDP:
+        """The decision problem in mileage alone; cell i is mileage i + 1."""
+        mileage = np.arange(1, MAX_MILEAGE + 1)
+        reward = np.empty((MAX_MILEAGE, 2))
+        reward[:, KEEP], reward[:, REPLACE] = -mileage, -REPLACEMENT_COST
+        transition = np.zeros((MAX_MILEAGE, 2, MAX_MILEAGE))
+        for increment in INCREMENTS:
+            reached = np.minimum(mileage + increment, MAX_MILEAGE)
+            transition[mileage - 1, KEEP, reached - 1] += 1 / len(INCREMENTS)
+        transition[:, REPLACE, 0] = 1.0
+        return TabularMDP(reward, transition, self.discount, self.temperature)
+
+    @cached_property
+    def solution(self) -> SoftSolution:
+        return solve_soft(self.mdp)
+
+    def reward(self, states) -> Float[np.ndarray, "row action"]:
+        return self.mdp.reward[self._cell(states)]
+
+    def q(self, states) -> Float[np.ndarray, "row action"]:
+        return self.solution.q[self._cell(states)]
+
+    def value(self, states) -> Float[np.ndarray, " row"]:
+        return self.solution.value[self._cell(states)]
+
+    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+        return self.solution.log_policy[self._cell(states)]
+
+    def simulate(self, steps: int = 100_000, units: int = 1_000, seed: int = 1) -> Panel:
+        """Decisions of the exactly optimal policy, every bus starting at mileage 1.
+
+        `steps` is the total, split evenly over the units: by default 100 periods each.
+        """
+        return simulate(self, steps=steps, units=units, seed=seed)
+
+    def initial_states(self, number: int, rng: np.random.Generator) -> np.ndarray:
+        return self._with_irrelevant(np.ones(number), rng)
+
+    def next_states(self, state, action, rng: np.random.Generator) -> np.ndarray:
+        kept = np.minimum(state[:, 0] + rng.choice(INCREMENTS, len(state)), MAX_MILEAGE)
+        return self._with_irrelevant(np.where(action == REPLACE, 1.0, kept), rng)
+
+    def _with_irrelevant(self, mileage, rng: np.random.Generator) -> np.ndarray:
+        drawn = rng.integers(-10, 10, size=(len(mileage), self.irrelevant), endpoint=True)
+        return np.column_stack([mileage, drawn])
+
+    def _cell(self, states) -> np.ndarray:
+        mileage = check_columns(states, self.state_names)[:, 0]
+        wrong = ~np.isin(mileage, np.arange(1, MAX_MILEAGE + 1))
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            raise DataError(
+                f"Column mileage of `states` must hold whole numbers from 1 to "
+                f"{MAX_MILEAGE}, but row {row} has {mileage[row]} "
+                f"({int(wrong.sum())} rows in all)."
+            )
+        return mileage.astype(np.int64) - 1
+
+
+def check_columns(states, names: list[str]) -> Float[np.ndarray, "row state_feature"]:
+    """States as an array of numbers, refusing another number of columns."""
+    states = np.asarray(states, dtype=np.float64)
+    if states.ndim != 2 or states.shape[1] != len(names):
+        count = "1 column" if len(names) == 1 else f"{len(names)} columns"
+        raise DataError(
+            f"`states` must have {count}, one row per state, but its shape is "
+            f"{states.shape}."
+        )
+    return states
