@@ -8,6 +8,8 @@ from .._sklearn import refuse_class
 from ._airl import AIRL as AIRL
 from ._airl import AIRLPolicy as AIRLPolicy
 from ._auto import Auto as Auto
+from ._boosted import Boosted as Boosted
+from ._boosted import BoostedPolicy as BoostedPolicy
 from ._classifier import Classifier as Classifier
 from ._classifier import ClassifierPolicy as ClassifierPolicy
 from ._frequency import Frequency as Frequency
@@ -32,6 +34,7 @@ NAMES = {
     "frequency": Frequency,
     "logit": Logit,
     "network": Network,
+    "boosted": Boosted,
     "airl": AIRL,
 }
 

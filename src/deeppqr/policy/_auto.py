@@ -1,44 +1,79 @@
 """The policy by evidence: a table where states repeat, else the best on held-out units."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import comb
 
 import numpy as np
+from jaxtyping import PRNGKeyArray
 
 from ..panel import Panel, few_states
+from ._boosted import Boosted
 from ._frequency import Frequency
 from ._logit import Logit
 from ._network import Network
-from ._policy import AbstractPolicyEstimator, PolicyFit
+from ._policy import AbstractPolicyEstimator, draw_folds, log_shares
 
 ROWS_PER_CELL = 30
 MAX_MONOMIALS = 300
-MIN_NETWORK_ROWS = 500
+MAX_PRODUCTS = 4_000_000
+"""Rows times monomials, above which a quadratic logit takes longer than all others."""
+MIN_FLEXIBLE_ROWS = 500
 
 
 @dataclass(frozen=True)
 class Auto(AbstractPolicyEstimator):
     """Frequencies where distinct states repeat often enough to be counted; otherwise the
-    candidate with the highest log-likelihood on held-out units."""
+    best of several candidates on held-out units.
+
+    Every candidate is fitted once on the units outside the first fold, a network or
+    boosted trees as one member of their ensemble, and scored on that fold. The candidate
+    with the highest log-likelihood there is then fitted in full.
+    """
 
     def fit(self, panel, *, key):
         if few_states(panel.state, rows_per_cell=ROWS_PER_CELL * panel.num_actions):
             return Frequency().fit(panel, key=key)
-        fits = {name: model.fit(panel, key=key) for name, model in _candidates(panel)}
+        candidates = _candidates(panel)
         scores = {
-            name: float(np.average(fit.held_out, weights=panel.weight))
-            for name, fit in fits.items()
+            name: _screen(model, panel, key=key) for name, model in candidates.items()
         }
-        best = max(scores, key=scores.__getitem__)
-        chosen = fits[best]
         ranking = sorted(scores.items(), key=lambda item: -item[1])
-        return PolicyFit(chosen.policy, chosen.held_out, chosen.note, tuple(ranking))
+        chosen = candidates[ranking[0][0]].fit(panel, key=key)
+        return replace(chosen, evidence=tuple(ranking))
 
 
-def _candidates(panel: Panel) -> list[tuple[str, AbstractPolicyEstimator]]:
-    candidates: list[tuple[str, AbstractPolicyEstimator]] = [("logit", Logit())]
-    if comb(panel.state.shape[1] + 2, 2) - 1 <= MAX_MONOMIALS:
-        candidates.append(("quadratic logit", Logit(degree=2)))
-    if len(panel) >= MIN_NETWORK_ROWS:
-        candidates.append(("network", Network()))
+def _candidates(panel: Panel) -> dict[str, Logit | Network | Boosted]:
+    candidates: dict[str, Logit | Network | Boosted] = {"logit": Logit()}
+    num_monomials = comb(panel.state.shape[1] + 2, 2) - 1
+    affordable = len(panel) * num_monomials <= MAX_PRODUCTS
+    if num_monomials <= MAX_MONOMIALS and affordable:
+        candidates["quadratic logit"] = Logit(degree=2)
+    if len(panel) >= MIN_FLEXIBLE_ROWS:
+        candidates["network"] = Network()
+        candidates["boosted trees"] = Boosted()
     return candidates
+
+
+def _screen(model: Logit | Network | Boosted, panel: Panel, *, key: PRNGKeyArray) -> float:
+    """The mean log-likelihood on the first fold of one fit on the others."""
+    first = draw_folds(panel, key=key) == 0
+    if isinstance(model, Logit):
+        held_out = _logit_held_out(model, panel, first)
+    else:
+        held_out = _alone(model).fit(panel, key=key).held_out[first]
+    return float(np.average(held_out, weights=panel.weight[first]))
+
+
+def _alone(model: Network | Boosted) -> Network | Boosted:
+    """The first member of the ensemble: grown outside the first fold, judged on it."""
+    if isinstance(model, Network):
+        return Network(replace(model.training, members=1), model.calibrate)
+    return replace(model, members=1)
+
+
+def _logit_held_out(model: Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
+    rest = panel.select(~out)
+    if len(np.unique(rest.action)) < panel.num_actions:
+        return log_shares(rest)[panel.action[out]]
+    log_prob = model._maximise(rest).log_prob(panel.state[out])
+    return log_prob[np.arange(len(log_prob)), panel.action[out]]

@@ -5,11 +5,10 @@ from dataclasses import dataclass, field
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Float
-from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
 from .._network import Ensemble, Training, train
+from ._calibration import calibrate
 from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
 
 
@@ -50,7 +49,7 @@ class Network(AbstractPolicyEstimator):
         held_out = energy[fold[judged], judged]
         factor = 1.0
         if self.calibrate:
-            factor = _calibrate(held_out, panel.action[judged], panel.weight[judged])
+            factor = calibrate(held_out, panel.action[judged], panel.weight[judged])
         chosen = np.full(len(panel), np.nan)
         scores = log_softmax(factor * held_out, axis=1)
         chosen[judged] = scores[np.arange(judged.sum()), panel.action[judged]]
@@ -71,16 +70,3 @@ class NetworkPolicy(AbstractPolicy):
     def log_prob(self, state):
         members = log_softmax(self.factor * self.ensemble(state), axis=2)
         return log_softmax(members.mean(axis=0), axis=1)
-
-
-def _calibrate(
-    energy: Float[np.ndarray, "row action"], action: np.ndarray, weight: np.ndarray
-) -> float:
-    """The factor on held-out energies that maximises their likelihood."""
-
-    def loss(log_factor: float) -> float:
-        scores = log_softmax(np.exp(log_factor) * energy, axis=1)
-        return -float(np.average(scores[np.arange(len(action)), action], weights=weight))
-
-    best = minimize_scalar(loss, bounds=(-3.0, 2.0), method="bounded")
-    return float(np.exp(best.x))

@@ -1,0 +1,231 @@
+"""Boosted trees for class probabilities, kept as plain arrays."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
+from scipy.special import log_softmax
+
+from ._random import integer_seed, numpy_rng
+
+TOL, CHECKED = 1e-9, 1_000
+VALIDATION = 0.1
+# Rows are pushed through the trees in blocks that stay in the processor's cache.
+BLOCK = 8_192
+
+
+@dataclass(frozen=True, eq=False)
+class BoostedTrees:
+    """Gradient-boosted trees' splits and leaves, one score per class.
+
+    Kept as arrays rather than as a scikit-learn object so that they can be stored
+    without pickle and applied without trusting a file.
+    """
+
+    feature: Int[np.ndarray, "tree node"]
+    threshold: Float[np.ndarray, "tree node"]
+    child: Int[np.ndarray, "tree node 2"]
+    """Where values up to the threshold go, and the others; a leaf is its own child.
+    Children come after their parent."""
+    value: Float[np.ndarray, "tree node"]
+    tree_class: Int[np.ndarray, " tree"]
+    """The class whose score each tree adds to."""
+    baseline: Float[np.ndarray, " class"]
+    seen: Bool[np.ndarray, " class"]
+    """Classes in the training data; the trees speak about these only."""
+    seen_share: float
+    """Their probability in all: one, less a pseudo-observation for each of the others."""
+
+    @classmethod
+    def fit(
+        cls,
+        inputs: Float[np.ndarray, "row input_feature"],
+        label: Int[np.ndarray, " row"],
+        weight: Float[np.ndarray, " row"],
+        num_classes: int,
+        *,
+        key: PRNGKeyArray,
+        max_leaf_nodes: int = 16,
+        learning_rate: float = 0.1,
+        max_iter: int = 200,
+        held_out: Bool[np.ndarray, " row"] | None = None,
+    ) -> "BoostedTrees":
+        """Grow trees by maximum likelihood, stopped early on the rows `held_out`.
+
+        Without a mask, a random tenth of the rows is held out.
+        """
+        from sklearn.ensemble import HistGradientBoostingClassifier
+        from threadpoolctl import threadpool_limits
+
+        if held_out is None:
+            held_out = numpy_rng(key).random(len(label)) < VALIDATION
+        learn = ~held_out & (weight > 0)
+        mass = np.bincount(label[learn], weight[learn], num_classes)
+        seen = mass > 0
+        seen_share = float(mass.sum() / (mass.sum() + np.sum(~seen)))
+        if seen.sum() < 2:
+            return _constant(seen, seen_share)
+        # Nothing can be learned from a held-out class that the trees cannot name.
+        judge = held_out & (weight > 0) & seen[label]
+        even = bool(np.ptp(weight[learn | judge]) == 0)
+        model = HistGradientBoostingClassifier(
+            learning_rate=learning_rate,
+            max_iter=max_iter,
+            max_leaf_nodes=max_leaf_nodes,
+            # Weighted quantiles take longer than the trees unless there are few.
+            max_bins=255 if even else 63,
+            early_stopping=bool(judge.any()),
+            random_state=integer_seed(key),
+        )
+        validation = {}
+        if judge.any():
+            validation = {"X_val": inputs[judge], "y_val": label[judge]}
+            if not even:
+                validation["sample_weight_val"] = weight[judge]
+        # On a busy machine OpenMP's threads wait for one another at every node: two of
+        # them took four to ten times as long as one.
+        with threadpool_limits(1, user_api="openmp"):
+            model.fit(
+                inputs[learn], label[learn], None if even else weight[learn], **validation
+            )
+            trees = _export(model, seen, seen_share)
+            _check(trees, model, inputs[:: -(-len(inputs) // CHECKED)])
+        return trees
+
+    @classmethod
+    def single(
+        cls,
+        inputs: Float[np.ndarray, "row input_feature"],
+        label: Int[np.ndarray, " row"],
+        weight: Float[np.ndarray, " row"],
+        num_classes: int,
+        *,
+        key: PRNGKeyArray,
+        min_leaf: int = 5,
+        max_leaf_nodes: int = 400,
+    ) -> "BoostedTrees":
+        """One tree with exact thresholds, its leaves' shares smoothed by half a row each.
+
+        Boosting bins its inputs first; where a class begins sharply, at a wall, the edge
+        of a bin is not good enough.
+        """
+        from sklearn.tree import DecisionTreeClassifier
+
+        every = np.ones(num_classes, dtype=bool)
+        model = DecisionTreeClassifier(
+            criterion="log_loss",
+            min_samples_leaf=min_leaf,
+            max_leaf_nodes=max_leaf_nodes,
+            random_state=integer_seed(key),
+        ).fit(inputs, label, sample_weight=weight)
+        tree = model.tree_
+        inner = np.flatnonzero(tree.children_left >= 0)
+        child = np.tile(np.arange(tree.node_count)[:, None], (1, 2))
+        child[inner] = np.stack([tree.children_left[inner], tree.children_right[inner]], 1)
+        mass = np.zeros((tree.node_count, num_classes))
+        share = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
+        mass[:, model.classes_] = share * tree.weighted_n_node_samples[:, None]
+        value = np.log(mass + 0.5)
+        repeat = lambda array: np.tile(array, (num_classes,) + (1,) * array.ndim)
+        return cls(
+            repeat(np.maximum(tree.feature, 0).astype(np.int64)),
+            repeat(tree.threshold.astype(np.float64)),
+            repeat(child.astype(np.int64)),
+            np.ascontiguousarray(value.T),
+            np.arange(num_classes),
+            np.zeros(num_classes),
+            every,
+            1.0,
+        )
+
+    def log_prob(
+        self, inputs: Float[np.ndarray, "row input_feature"]
+    ) -> Float[np.ndarray, "row class"]:
+        """Log-probabilities of all classes; each row's probabilities sum to one."""
+        unseen = max(int(np.sum(~self.seen)), 1)
+        with np.errstate(divide="ignore"):  # no class is unseen: nobody gets this
+            pseudo = np.log((1 - self.seen_share) / unseen)
+        log_prob = np.full((len(inputs), len(self.seen)), pseudo)
+        scores = self._scores(inputs)[:, self.seen]
+        log_prob[:, self.seen] = log_softmax(scores, axis=1) + np.log(self.seen_share)
+        return log_prob
+
+    def _scores(self, inputs: np.ndarray) -> np.ndarray:
+        scores = np.tile(self.baseline[:, None], len(inputs))
+        arrays = (self.feature, self.threshold, self.child, self.value)
+        parts = [array.tolist() for array in arrays]
+        for start in range(0, len(inputs), BLOCK):
+            rows = slice(start, start + BLOCK)
+            columns = np.ascontiguousarray(inputs[rows].T)
+            for number, *tree in zip(self.tree_class, *parts, strict=True):
+                scores[number, rows] += _descend(columns, *tree)
+        return scores.T
+
+
+def _descend(
+    columns: np.ndarray, feature: list, threshold: list, child: list, value: list
+) -> np.ndarray | float:
+    """A tree's value in every row, from its last node up to its root.
+
+    Each split is one comparison of a whole column; following every row down would
+    gather from the arrays at random.
+    """
+    below = list(value)
+    for node in range(len(value) - 1, -1, -1):
+        left, right = child[node]
+        if left != node:
+            goes_left = columns[feature[node]] <= threshold[node]
+            below[node] = np.where(goes_left, below[left], below[right])
+    return below[0]
+
+
+def _constant(seen: np.ndarray, seen_share: float) -> BoostedTrees:
+    """No trees: all of the seen probability on the only class there is."""
+    empty = np.zeros((0, 1))
+    node = np.zeros((0, 1), dtype=np.int64)
+    child = np.zeros((0, 1, 2), dtype=np.int64)
+    baseline = np.zeros(len(seen))
+    return BoostedTrees(node, empty, child, empty, node[:, 0], baseline, seen, seen_share)
+
+
+def _export(model, seen: np.ndarray, seen_share: float) -> BoostedTrees:
+    grown = [tree.nodes for step in model._predictors for tree in step]
+    # With two classes there is one tree a step, for the log-odds of the second.
+    per_step = model.n_trees_per_iteration_
+    scored = np.flatnonzero(seen)[-per_step:]
+    size = max(len(nodes) for nodes in grown)
+    feature = np.zeros((len(grown), size), dtype=np.int64)
+    threshold = np.zeros((len(grown), size))
+    value = np.zeros((len(grown), size))
+    child = np.tile(np.arange(size)[:, None], (len(grown), 1, 2))
+    for tree, nodes in enumerate(grown):
+        inner = np.flatnonzero(nodes["is_leaf"] == 0)
+        feature[tree, inner] = nodes["feature_idx"][inner]
+        threshold[tree, inner] = nodes["num_threshold"][inner]
+        child[tree, inner, 0] = nodes["left"][inner]
+        child[tree, inner, 1] = nodes["right"][inner]
+        value[tree, : len(nodes)] = nodes["value"]
+    baseline = np.zeros(len(seen))
+    baseline[scored] = np.ravel(model._baseline_prediction)
+    tree_class = np.tile(scored, len(model._predictors))
+    return BoostedTrees(
+        *(feature, threshold, child, value, tree_class, baseline, seen, seen_share)
+    )
+
+
+def _check(trees: BoostedTrees, model, inputs: np.ndarray) -> None:
+    """Refuse an export that does not predict as scikit-learn does.
+
+    The trees are read from private attributes, which another version may change.
+    """
+    import sklearn
+
+    ours = np.exp(trees.log_prob(inputs)[:, trees.seen]) / trees.seen_share
+    error = np.abs(ours - model.predict_proba(inputs)).max()
+    if not error < TOL:
+        raise RuntimeError(
+            f"The boosted trees read from scikit-learn {sklearn.__version__} must predict "
+            f"as it does, but their probabilities differ by up to {error:.1e}. Install a "
+            'version that is known to work, such as "scikit-learn>=1.7,<1.10", or use '
+            'another estimator, such as policy="network".'
+        )

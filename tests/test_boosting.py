@@ -1,0 +1,137 @@
+"""Boosted trees as arrays predict as scikit-learn's do, and know what they never saw."""
+
+import jax.random as jr
+import numpy as np
+import pytest
+from sklearn.ensemble import HistGradientBoostingClassifier
+
+from deeppqr import _boosting
+from deeppqr._boosting import BoostedTrees
+
+
+def draw(num_classes, num_rows=2_000, seed=0):
+    """Inputs and labels whose odds step and bend."""
+    rng = np.random.default_rng(seed)
+    inputs = rng.normal(size=(num_rows, 4))
+    scores = np.arange(num_classes) * (inputs[:, :1] > 0.3) + inputs[:, 1:2] ** 2
+    scores = scores * np.linspace(-1, 1, num_classes)
+    label = (scores + rng.gumbel(size=scores.shape)).argmax(axis=1)
+    return inputs, label, np.ones(num_rows)
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 5])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_arrays_predict_as_scikit_learn(num_classes, weighted, monkeypatch, key):
+    """Everywhere, not only at the rows the fit itself checks."""
+    inputs, label, weight = draw(num_classes)
+    if weighted:
+        weight = 0.5 + np.random.default_rng(1).random(len(label))
+    models = []
+    fit = HistGradientBoostingClassifier.fit
+
+    def remember(self, *args, **kwargs):
+        models.append(self)
+        return fit(self, *args, **kwargs)
+
+    monkeypatch.setattr(HistGradientBoostingClassifier, "fit", remember)
+    trees = BoostedTrees.fit(inputs, label, weight, num_classes, key=key, max_iter=30)
+    elsewhere = 3 * np.random.default_rng(2).normal(size=(20_000, 4))
+    for where in (inputs, elsewhere):
+        found = np.exp(trees.log_prob(where))
+        np.testing.assert_allclose(found, models[0].predict_proba(where), atol=1e-12)
+
+
+def test_ties_with_a_threshold_go_left(key):
+    """The next number after it, in float64, does not."""
+    inputs, _, weight = draw(2)
+    label = (inputs[:, 0] > 0.3).astype(int)
+    trees = BoostedTrees.fit(inputs, label, weight, 2, key=key, max_iter=5)
+    edge = trees.threshold[0, 0]
+    at, above = (
+        trees.log_prob(np.array([[x, 0.0, 0.0, 0.0]]))[0, 1]
+        for x in (edge, np.nextafter(edge, 9))
+    )
+    assert at < above
+
+
+def test_an_export_that_predicts_otherwise_is_refused(monkeypatch, key):
+    export = _boosting._export
+
+    def wrong(*args):
+        trees = export(*args)
+        trees.baseline[0] += 1e-6
+        return trees
+
+    monkeypatch.setattr(_boosting, "_export", wrong)
+    with pytest.raises(RuntimeError, match=r"read from scikit-learn \d.* differ by up to"):
+        BoostedTrees.fit(*draw(3), 3, key=key, max_iter=5)
+
+
+@pytest.mark.parametrize("present", [[0, 2], [1, 2, 4]])
+def test_classes_never_seen_get_one_pseudo_observation(present, key):
+    inputs, label, weight = draw(len(present))
+    held_out = np.arange(len(label)) % 5 == 0
+    label = np.array(present)[label]
+    trees = BoostedTrees.fit(
+        inputs, label, weight, 5, key=key, max_iter=20, held_out=held_out
+    )
+    prob = np.exp(trees.log_prob(inputs))
+    np.testing.assert_allclose(prob.sum(axis=1), 1, atol=1e-12)
+    absent = [c for c in range(5) if c not in present]
+    learned = np.sum(~held_out)
+    np.testing.assert_allclose(prob[:, absent], 1 / (learned + len(absent)))
+
+
+def test_a_class_among_the_held_out_only(key):
+    inputs, label, weight = draw(2)
+    held_out = np.arange(len(label)) < 400
+    label[0] = 2
+    trees = BoostedTrees.fit(
+        inputs, label, weight, 3, key=key, max_iter=5, held_out=held_out
+    )
+    np.testing.assert_allclose(np.exp(trees.log_prob(inputs)[:, 2]), 1 / 1_601)
+
+
+def test_one_class_is_a_constant(key):
+    inputs, label, weight = draw(2, 100)
+    held_out = np.arange(100) < 20
+    trees = BoostedTrees.fit(inputs, 0 * label + 1, weight, 2, key=key, held_out=held_out)
+    expected = np.tile([1 / 81, 80 / 81], (100, 1))
+    np.testing.assert_allclose(np.exp(trees.log_prob(inputs)), expected)
+    alone = BoostedTrees.fit(inputs, 0 * label, weight, 1, key=key)
+    np.testing.assert_array_equal(alone.log_prob(inputs), np.zeros((100, 1)))
+
+
+def test_held_out_rows_teach_nothing(key):
+    """Their labels decide when to stop; before that, trees are the same."""
+    inputs, label, weight = draw(2)
+    held_out = np.arange(len(label)) % 4 == 0
+    other = np.where(held_out, 1 - label, label)
+    one, two = (
+        BoostedTrees.fit(inputs, y, weight, 2, key=key, held_out=held_out, max_iter=5)
+        for y in (label, other)
+    )
+    np.testing.assert_array_equal(one.value, two.value)
+
+
+def test_weightless_rows_are_not_there(key):
+    inputs, label, weight = draw(3)
+    held_out = np.arange(len(label)) % 4 == 0
+    out = label == 2
+    none = BoostedTrees.fit(
+        inputs, label, np.where(out, 0.0, weight), 3, key=key, held_out=held_out
+    )
+    gone = BoostedTrees.fit(
+        inputs[~out], label[~out], weight[~out], 3, key=key, held_out=held_out[~out]
+    )
+    np.testing.assert_allclose(none.log_prob(inputs), gone.log_prob(inputs))
+
+
+def test_same_key_same_trees():
+    data = draw(3)
+    one, two, other = (
+        BoostedTrees.fit(*data, 3, key=jr.key(seed), max_iter=30) for seed in (0, 0, 1)
+    )
+    inputs = data[0]
+    np.testing.assert_array_equal(one.log_prob(inputs), two.log_prob(inputs))
+    assert np.abs(one.log_prob(inputs) - other.log_prob(inputs)).max() > 0
