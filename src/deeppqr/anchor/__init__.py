@@ -31,6 +31,13 @@ from ._problem import AbstractStateFunction as AbstractStateFunction
 from ._problem import AnchorProblem as AnchorProblem
 from ._problem import AnchorSolution as AnchorSolution
 from ._problem import Surprise as Surprise
+from ._structure import ConstantFunction as ConstantFunction
+from ._structure import Exit as Exit
+from ._structure import Renewal as Renewal
+from ._structure import SelfLoop as SelfLoop
+from ._structure import SelfLoopFunction as SelfLoopFunction
+from ._structure import Structure as Structure
+from ._structure import recognise as recognise
 from ._value import AnchoredValue as AnchoredValue
 from ._value import Evaluated as Evaluated
 from ._value import anchor_problem as anchor_problem
@@ -41,6 +48,9 @@ NAMES = {
     "linear": Linear,
     "averager": Averager,
     "fitted": Fitted,
+    "exit": Exit,
+    "self-loop": SelfLoop,
+    "renewal": Renewal,
 }
 
 

@@ -1,4 +1,4 @@
-"""The solver by structure: a table if it closes, a direct solve if it is sound."""
+"""The solver by structure: a formula if there is one, a table, or a direct solve."""
 
 from dataclasses import dataclass, replace
 
@@ -10,17 +10,25 @@ from ._averager import Averager
 from ._exact import Exact
 from ._linear import Linear
 from ._problem import AbstractAnchorSolver, AnchorProblem, AnchorSolution
+from ._structure import recognise
 
 MAX_CONDITION = 1e10
 
 
 @dataclass(frozen=True)
 class Auto(AbstractAnchorSolver):
-    """Exact where states are few and the anchor was taken in each; otherwise the linear
-    solve; the averager where that is ill-conditioned or breaks the bound that every
-    solution obeys, |h| <= max |g - temperature log pi(anchor)| / (1 - discount)."""
+    """Its formula where the anchor is recognised as an exit, a self-loop or a renewal.
+
+    Otherwise exact where states are few and the anchor was taken in each; otherwise the
+    linear solve; the averager where that is ill-conditioned or breaks the bound that every
+    solution obeys, |h| <= max |g - temperature log pi(anchor)| / (1 - discount).
+    """
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        structure = recognise(problem)
+        if structure is not None:
+            solution = structure.solver.solve(problem, key=key)
+            return replace(solution, evidence=((structure.name, structure.why),))
         evidence = []
         if few_states(problem.reach, rows_per_cell=2):
             try:

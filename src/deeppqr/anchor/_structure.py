@@ -1,0 +1,408 @@
+"""Anchors whose equation needs no regression: exits, self-loops and renewals."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import ndtri
+
+from .._basis import penalty
+from .._errors import DataError
+from .._scale import spread
+from ..panel import Cells
+from ._averager import Neighbours
+from ._problem import (
+    AbstractAnchorSolver,
+    AbstractStateFunction,
+    AnchorProblem,
+    AnchorSolution,
+    Surprise,
+)
+
+ROUNDING = 1e-8
+"""Differences below this share of a column's spread are none."""
+MIN_ROWS = 20
+"""Fewest anchor rows that show a self-loop, or one next state for all."""
+MIN_DRAWS = 50
+"""Fewest anchor rows that show a random renewal."""
+LEVEL = 0.1
+"""How often a random renewal is overlooked for looking dependent by chance, at most."""
+VISIBLE = 6.0
+"""A correlation of this over the root of the number of rows is nearly always seen."""
+MAX_MISSED = 0.25
+"""Largest dependence that may go unseen, as a share of the states' spread."""
+CONTRADICTION = 5.0
+"""Standard errors of dependence that refute a renewal someone claims."""
+BLOCKS = 10
+
+
+@dataclass(frozen=True)
+class Exit(AbstractAnchorSolver):
+    """The anchor ends the process, so nothing follows it: h = 0.
+
+    Refuses data in which the process continues after the anchor.
+    """
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        del key
+        goes = ~problem.ends & (problem.weight > 0)
+        if goes.any():
+            raise DataError(
+                f'anchor_value="exit" says that the anchor {problem.anchor_label!r} ends '
+                f"the process, but it continues in {int(goes.sum()):,} of "
+                f"{_number(problem)} anchor rows. Mark rows that end as terminal, or use "
+                'anchor_value="auto".'
+            )
+        return AnchorSolution(
+            ConstantFunction(0.0),
+            residual=0.0,
+            condition=None,
+            note=f"exit: nothing follows the anchor, {_number(problem)} anchor rows",
+        )
+
+
+@dataclass(frozen=True)
+class SelfLoop(AbstractAnchorSolver):
+    r"""The anchor leaves the state as it is, so what it adds is added forever:
+    $$h(s) = \frac{\text{bonus}(s)}{1 - \gamma}.$$
+
+    Exact, but errors of the policy grow by $1/(1-\gamma)$, as under any solver here.
+    Refuses data in which the anchor moves the state or ends the process.
+    """
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        del key
+        problem = _counted(problem)
+        moved = ~_stays(problem)
+        if moved.any():
+            row = int(np.flatnonzero(moved)[0])
+            raise DataError(
+                f'anchor_value="self-loop" says that the anchor {problem.anchor_label!r} '
+                f"leaves the state as it is, but in {int(moved.sum()):,} of "
+                f"{_number(problem)} anchor rows it does not; the first leads from "
+                f"{_show(problem.state[row])} to {_show(problem.next_state[row])}. Use "
+                'anchor_value="auto".'
+            )
+        gain = 1 / (1 - problem.discount)
+        # What is known of the policy at a state is handed to the function; g is not.
+        if isinstance(problem.bonus, Surprise):
+            continuation = SelfLoopFunction(gain, problem.bonus.anchor, None)
+        else:
+            continuation = SelfLoopFunction(gain, None, problem.bonus)
+        here, there = problem.bonus(problem.state), problem.next_bonus()
+        residual = np.abs(gain * here - (1 + problem.discount * gain) * there)
+        return AnchorSolution(
+            continuation,
+            residual=float(residual.max()),
+            condition=None,
+            note=f"self-loop: bonus / (1 - discount), {_number(problem)} anchor rows",
+        )
+
+
+@dataclass(frozen=True)
+class Renewal(AbstractAnchorSolver):
+    r"""Where the anchor leads does not depend on the state, so h is one number.
+
+    With $\bar b$ the mean over the anchor rows of the next state's bonus, zero where the
+    process ends, and $q$ the share of rows after which it continues,
+    $$h = \bar b + \gamma q h = \frac{\bar b}{1 - \gamma q}.$$
+    It cancels in rewards but for $(1 - \gamma q) h$: no error grows by $1/(1-\gamma)$.
+
+    Parameters
+    ----------
+    check
+        Whether to refuse data that clearly contradict it: rows whose next state can be
+        predicted from the state, beyond five standard errors.
+    """
+
+    check: bool = True
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        del key
+        if self.check:
+            self._refuse_dependence(problem)
+        weight, follows = problem.weight, problem.weight * ~problem.ends
+        lasting = weight.sum() - problem.discount * follows.sum()
+        level = float((weight @ problem.next_bonus()) / lasting)
+        ahead = problem.next_bonus() + problem.discount * level * ~problem.ends
+        return AnchorSolution(
+            ConstantFunction(level),
+            residual=float(abs(np.average(ahead, weights=weight) - level)),
+            condition=None,
+            note=f"renewal: one continuation for all, {_number(problem)} anchor rows",
+        )
+
+    def _refuse_dependence(self, problem: AnchorProblem) -> None:
+        counted = _counted(problem)
+        if _one_next_state(counted) or (~counted.ends).sum() < MIN_DRAWS:
+            return
+        found = dependence(counted)
+        if found.score > CONTRADICTION:
+            raise DataError(
+                'anchor_value="renewal" says that where the anchor '
+                f"{problem.anchor_label!r} leads does not depend on the state, but "
+                f"{found.target} is predictable from it in {_number(problem)} anchor rows "
+                f"({found.score:.1f} standard errors, correlation "
+                f'{found.correlation:.2f}). Use anchor_value="auto", or '
+                "deeppqr.anchor.Renewal(check=False) to insist."
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class ConstantFunction(AbstractStateFunction):
+    """The same number in every state."""
+
+    level: float
+
+    def __call__(self, state, log_prob):
+        del log_prob
+        return np.full(len(state), self.level)
+
+
+@dataclass(frozen=True, eq=False)
+class SelfLoopFunction(AbstractStateFunction):
+    """A multiple of what the anchor adds in a state."""
+
+    gain: float
+    anchor: int | None
+    """The action whose -log-probability is added; None where `anchor_reward` is."""
+    anchor_reward: Callable[[np.ndarray], np.ndarray] | None
+
+    def __call__(self, state, log_prob):
+        if self.anchor is not None:
+            return -self.gain * log_prob[:, self.anchor]
+        assert self.anchor_reward is not None
+        return self.gain * self.anchor_reward(state)
+
+
+@dataclass(frozen=True)
+class Structure:
+    """A special anchor found in the data, and what shows it."""
+
+    solver: Exit | SelfLoop | Renewal
+    name: str
+    why: str
+
+
+def recognise(problem: AnchorProblem) -> Structure | None:
+    """The special structure of the anchor's moves, or None.
+
+    An exit, a self-loop and a single next state are read off the rows. A *random*
+    renewal is accepted only if the next states cannot be predicted from the states (see
+    `dependence`) and the rows are many enough to see a dependence that would matter.
+
+    What it can miss: a correlation with the state below 6 / sqrt(rows), about, which may
+    move a next state by at most a quarter of the states' spread and fades as rows grow;
+    larger ones where one of twenty columns matters, or only products of many columns do;
+    and next states whose mean is the same everywhere while their spread or tails are not,
+    unless the policy's log-probabilities there betray it. Mixtures, such as staying with
+    some probability, are no renewals. The verdict does not depend on the bonus or the
+    weights, so that both parts of the value have the same structure.
+    """
+    problem = _counted(problem)
+    rows = f"{len(problem.state):,} anchor rows"
+    if problem.ends.all():
+        return Structure(Exit(), "exit", f"recognised: the process ends in all {rows}")
+    # In a single state, staying there and returning there look the same.
+    if len(problem.state) < MIN_ROWS or len(Cells.of(problem.state)) < 2:
+        return None
+    if _stays(problem).all():
+        why = f"recognised: the anchor leaves the state as it is in all {rows}"
+        return Structure(SelfLoop(), "self-loop", why)
+    if _one_next_state(problem):
+        why = f"recognised: the anchor leads to one and the same state in all {rows}"
+        return Structure(Renewal(check=False), "renewal", why)
+    if (~problem.ends).sum() < MIN_DRAWS:
+        return None
+    found = dependence(problem)
+    if found.score > found.limit or found.missed > MAX_MISSED:
+        return None
+    return Structure(
+        Renewal(check=False),
+        "renewal",
+        "recognised: where the anchor leads does not depend on the state (held-out R2 "
+        f"at most {found.correlation**2:.4f} in {rows}, {found.score:.1f} standard errors "
+        f"against a limit of {found.limit:.1f}; a dependence of {found.missed:.2f} of the "
+        "states' spread would show)",
+    )
+
+
+@dataclass(frozen=True)
+class Dependence:
+    """The strongest sign that the next state depends on the state."""
+
+    limit: float
+    """The score that chance exceeds once in ten times, over all targets."""
+    missed: float
+    """Size of a dependence that might not show, as a share of the states' spread."""
+    score: float = 0.0
+    """Standard errors by which held-out predictions are right; chance alone: below 2."""
+    correlation: float = 0.0
+    """Between prediction and outcome."""
+    target: str = "nothing"
+
+
+def dependence(problem: AnchorProblem) -> Dependence:
+    """How well the state predicts where the anchor leads, on rows not yet seen.
+
+    Each column of the next state, each log-probability there and the end of the process
+    are predicted from the state: by a ridge regression on the state, its squares and the
+    policy's log-probabilities, by one on ten steps of each column, and by nearest
+    neighbours. Rows are taken in ten consecutive blocks and each is predicted from those
+    *before* it. Under independence an outcome is then pure noise given everything that
+    its prediction is made of, also along one path, where a next state is the next row's.
+    """
+    groups = [group for group in _targets(problem) if group.names]
+    number = sum(len(group.names) for group in groups)
+    found = Dependence(
+        limit=float(-ndtri(LEVEL / max(len(PREDICTORS) * number, 1))),
+        missed=max((group.missed for group in groups), default=0.0),
+    )
+    state, log_prob = problem.state, problem.log_prob(problem.state)
+    for predict, most in PREDICTORS:
+        for group in groups:
+            thin = slice(None, None, -(-len(group.rows) // most))
+            rows, outcome = group.rows[thin], group.outcome[thin]
+            score, correlation = _scores(predict, state[rows], log_prob[rows], outcome)
+            top = int(np.argmax(score))
+            if score[top] > found.score:
+                found = replace(
+                    found,
+                    score=float(score[top]),
+                    correlation=float(correlation[top]),
+                    target=group.names[top],
+                )
+        if found.score > max(found.limit, CONTRADICTION):
+            break  # it shows; no need for the slower ways
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Targets:
+    """Outcomes to predict, seen in some of the anchor rows."""
+
+    names: list[str]
+    outcome: Float[np.ndarray, "row target"]
+    rows: Int[np.ndarray, " row"]
+    ratio: Float[np.ndarray, " target"]
+    """Spread beside that over all states."""
+
+    @property
+    def missed(self) -> float:
+        return float(VISIBLE * self.ratio.max() / np.sqrt(len(self.rows)))
+
+
+def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
+    """The end of the process, and what is seen at the next state where there is one.
+
+    A target that does not vary is predicted perfectly by a constant, and left out.
+    """
+    follows = np.flatnonzero(~problem.ends)
+    if len(follows) < len(problem.ends):
+        ends = problem.ends[:, None] * 1.0
+        yield _Targets(["the end"], ends, np.arange(len(ends)), np.ones(1))
+    seen = lambda state: np.concatenate([state, problem.log_prob(state)], axis=1)
+    there = seen(problem.next_state[follows])
+    anywhere = seen(problem.reach[:: max(1, len(problem.reach) // 10_000)])
+    ratio = there.std(axis=0) / spread(np.concatenate([anywhere, there]))
+    vary = np.flatnonzero(ratio > ROUNDING)
+    width = problem.state.shape[1]
+    names = [f"its column {i}" if i < width else f"log pi({i - width})" for i in vary]
+    yield _Targets(names, there[:, vary], follows, ratio[vary])
+
+
+def _scores(predict, state, log_prob, outcome) -> tuple[np.ndarray, np.ndarray]:
+    """Standard errors and correlations of the predictions of each block from the past."""
+    edges = np.arange(1, BLOCKS + 1) * len(outcome) // BLOCKS
+    predicted, centred = np.zeros_like(outcome), np.zeros_like(outcome)
+    for first, last in pairwise(edges):
+        past, block = slice(0, first), slice(first, last)
+        guess = predict(state, log_prob, outcome - outcome[past].mean(axis=0), past, block)
+        # A longer past is worth more: every pair of rows then counts alike.
+        predicted[block] = first * (guess - guess.mean(axis=0))
+        centred[block] = outcome[block] - outcome[block].mean(axis=0)
+    product = predicted * centred
+    norm = np.sqrt(np.sum(predicted**2, axis=0) * np.sum(centred**2, axis=0))
+    size = np.sqrt(np.sum(product**2, axis=0))
+    total, some = product.sum(axis=0), size > 0
+    return total * some / np.where(some, size, 1), total * some / np.where(some, norm, 1)
+
+
+def _smooth(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
+    scaled = _standard(np.concatenate([state, log_prob], axis=1), past)
+    squares = scaled[:, : state.shape[1]] ** 2
+    return _ridge(np.concatenate([scaled, squares], axis=1), outcome, past, block)
+
+
+def _steps(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
+    del log_prob
+    cuts = np.quantile(state[past], np.arange(1, 10) / 10, axis=0)
+    above = (state[:, None, :] > cuts).reshape(len(state), -1)
+    return _ridge(above.astype(np.float64), outcome, past, block)
+
+
+def _ridge(columns, outcome, past: slice, block: slice) -> np.ndarray:
+    ones = np.ones((len(columns), 1))
+    columns = np.concatenate([ones, _standard(columns, past)], axis=1)
+    here = columns[past]
+    system = here.T @ here + penalty(here.shape[1], 10.0 * here.shape[1])
+    return columns[block] @ np.linalg.solve(system, here.T @ outcome[past])
+
+
+def _standard(columns, past: slice) -> np.ndarray:
+    return (columns - columns[past].mean(axis=0)) / spread(columns[past])
+
+
+def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
+    del log_prob
+    number = len(outcome[past])
+    shape = Neighbours.grow(state[past], min(number, max(20, number // 50)))
+    where, weight = shape.locate(state[block]), np.ones(number)
+    means = [shape.average(shape.pool(y, weight), where) for y in outcome[past].T]
+    return np.stack(means, axis=1)
+
+
+PREDICTORS = ((_smooth, 100_000), (_steps, 20_000), (_neighbours, 5_000))
+"""Ways to predict, the quickest first, and how many rows each is worth."""
+
+
+def _stays(problem: AnchorProblem) -> Bool[np.ndarray, " row"]:
+    """Rows after which the state is what it was."""
+    gap = np.abs(problem.next_state - problem.state)
+    return ~problem.ends & (gap <= _rounding(problem)).all(axis=1)
+
+
+def _one_next_state(problem: AnchorProblem) -> bool:
+    """Whether the process never ends and leads to one state always."""
+    if problem.ends.any():
+        return False
+    gap = np.abs(problem.next_state - problem.next_state[0])
+    return bool((gap <= _rounding(problem)).all())
+
+
+def _rounding(problem: AnchorProblem) -> Float[np.ndarray, " state_feature"]:
+    return ROUNDING * spread(problem.reach)
+
+
+def _counted(problem: AnchorProblem) -> AnchorProblem:
+    """The rows that have weight."""
+    rows = problem.weight > 0
+    if rows.all():
+        return problem
+    return replace(
+        problem,
+        state=problem.state[rows],
+        next_state=problem.next_state[rows],
+        ends=problem.ends[rows],
+        weight=problem.weight[rows],
+    )
+
+
+def _number(problem: AnchorProblem) -> str:
+    return f"{int((problem.weight > 0).sum()):,}"
+
+
+def _show(state: np.ndarray) -> str:
+    return np.array2string(state, precision=4)
