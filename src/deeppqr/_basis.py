@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from ._network import Ensemble
 from ._scale import spread
 from .panel import Cells
 
@@ -96,6 +97,18 @@ class RidgeFeatures(AbstractFeatures):
     def __call__(self, state, log_prob):
         standard = (self.columns(state, log_prob) - self.center) / self.scale
         return np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class HiddenFeatures(AbstractFeatures):
+    """Features with the hidden units of trained networks beside them."""
+
+    features: AbstractFeatures
+    networks: Ensemble
+
+    def __call__(self, state, log_prob):
+        hidden = self.networks.hidden(state)
+        return np.concatenate([self.features(state, log_prob), hidden], axis=1)
 
 
 @dataclass(frozen=True)

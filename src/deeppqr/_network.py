@@ -96,6 +96,15 @@ class Ensemble:
     ) -> Float[np.ndarray, "member row output"]:
         return _outputs(self._networks, inputs, self.center, self.scale)
 
+    def hidden(
+        self, inputs: Float[np.ndarray, "row input"]
+    ) -> Float[np.ndarray, "row unit"]:
+        """The last hidden layer of every member, side by side."""
+        layers = self._networks.layers[:-1]
+        scaled = jnp.asarray(standardise(inputs, self.center, self.scale))
+        units = np.asarray(_hidden(layers, scaled), dtype=np.float64)
+        return np.moveaxis(units, 0, 1).reshape(len(inputs), -1)
+
 
 def train(
     inputs: Float[np.ndarray, "row input"],
@@ -273,6 +282,17 @@ def _predict(networks, inputs):
         lambda network: jax.vmap(network)(inputs), in_axes=(eqx.if_array(0),)
     )
     return outputs(networks)
+
+
+@eqx.filter_jit
+def _hidden(layers, inputs):
+    def one_member(member):
+        units = inputs
+        for layer in member:
+            units = jnp.tanh(units @ layer.weight.T + layer.bias[None])
+        return units
+
+    return eqx.filter_vmap(one_member)(layers)
 
 
 def _where_member(improved, new, old):

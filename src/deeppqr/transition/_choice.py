@@ -1,0 +1,98 @@
+"""Which learned law to believe: the one that foresees held-out units best."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._errors import DataError
+from .._random import numpy_rng
+from ..panel import Panel, few_states, unit_folds
+from ..policy import AbstractPolicy
+from ._moves import Moves
+from ._regression import Regression
+from ._table import Table
+from ._transition import AbstractTransition, Steps
+
+FOLDS = 5
+CLOSE = 1.02
+"""Errors within two per cent of the smallest count as equally small."""
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """A law of the next state and the evidence for it."""
+
+    law: AbstractTransition
+    name: str
+    evidence: tuple[tuple[str, float], ...]
+    """Candidates with the share of the next state's variance that they leave
+    unexplained in held-out units, best first."""
+
+    @property
+    def note(self) -> str:
+        compared = ", ".join(f"{name} {score:.4g}" for name, score in self.evidence)
+        return f"next states by {self.name} (held-out error: {compared})"
+
+
+def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray) -> Learned:
+    """Learn the law of the next state in every way that applies; keep the best.
+
+    A law is judged by the squared error with which it foresees, in units it has not
+    seen, the next state and the log-odds of the policy there: values are made of these.
+    """
+    key_folds, key_law = jr.split(key)
+    steps = Steps.of(panel)
+    fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))[panel.is_transition]
+    inside, outside = steps.select(fold != 0), steps.select(fold == 0)
+
+    def foreseen(state: np.ndarray) -> np.ndarray:
+        log_prob = policy.log_prob(state)
+        return np.concatenate([state, log_prob[:, 1:] - log_prob[:, :1]], axis=1)
+
+    truth = outside.follow(foreseen)
+    spread = truth.var(axis=0) + 1e-12 * np.maximum(1.0, truth.var(axis=0).max())
+    scores = {}
+    ways = _ways(steps, policy, key_law)
+    for name, learn in ways.items():
+        law = learn(inside)
+        if law is None:
+            continue
+        try:
+            expected = law.ahead(foreseen)(outside.state)
+        except DataError:  # a table meets a state it has not seen
+            continue
+        error = truth - expected[np.arange(len(truth)), outside.action]
+        loss = np.average(error**2, axis=0, weights=outside.weight) / spread
+        scores[name] = float(loss.mean())
+    # Ways come in the order of their cost: a dearer one must be clearly better.
+    lowest = min(scores.values())
+    best = next(name for name in ways if scores.get(name, np.inf) <= CLOSE * lowest)
+    law = ways[best](steps)
+    assert law is not None
+    ranking = sorted(scores.items(), key=lambda item: item[1])
+    return Learned(law, best, tuple(ranking))
+
+
+def _ways(
+    steps: Steps, policy: AbstractPolicy, key: PRNGKeyArray
+) -> dict[str, Callable[[Steps], AbstractTransition | None]]:
+    learned: dict[int, Moves] = {}
+
+    def moves(part: Steps) -> Moves:
+        if id(part) not in learned:  # two candidates share it, and it may take a while
+            learned[id(part)] = Moves.learn(part, key=key)
+        return learned[id(part)]
+
+    ways: dict[str, Callable[[Steps], AbstractTransition | None]] = {}
+    if few_states(steps.state, rows_per_cell=2 * steps.num_actions):
+        if Table.learn(steps) is not None:
+            ways["table"] = Table.learn
+    ways["regression"] = lambda part: Regression.learn(part, policy, key=key)
+    ways["moves"] = moves
+    ways["moves and regression"] = lambda part: Regression.learn(
+        part, policy, key=key, base=moves(part)
+    )
+    return ways

@@ -1,0 +1,66 @@
+"""Expectations one step ahead by ridge regression on features of the state."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from .._basis import AbstractFeatures, RandomFeatures, penalty
+from ..policy import AbstractPolicy
+from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps, in_pieces
+
+RIDGE = 100.0
+"""In pseudo-rows, as in the anchor's linear solver."""
+
+
+@dataclass(frozen=True, eq=False)
+class Regression(AbstractTransition):
+    """One ridge regression per action of f(s'), or of what another law leaves of it."""
+
+    steps: Steps
+    features: AbstractFeatures
+    policy: AbstractPolicy
+    base: AbstractTransition | None = None
+    """A law whose errors are regressed; without one, f(s') itself."""
+
+    @classmethod
+    def learn(cls, steps: Steps, policy, *, key, base=None) -> "Regression":
+        features = RandomFeatures().fit(steps.state, policy.log_prob, key=key)
+        return cls(steps, features, policy, base)
+
+    def ahead(self, function: StateFunction) -> "RegressedAhead":
+        steps, base = self.steps, None
+        target = steps.follow(function)
+        if self.base is not None:
+            base = self.base.ahead(function)
+            taken = np.arange(len(target)), steps.action
+            target = target - base(steps.state)[taken]
+        columns = self.features(steps.state, self.policy.log_prob(steps.state))
+        number = columns.shape[1]
+        theta = np.zeros((steps.num_actions, number, target.shape[1]))
+        for action in range(steps.num_actions):
+            rows = steps.action == action
+            weighted = (columns[rows] * steps.weight[rows, None]).T
+            gram = weighted @ columns[rows] + penalty(number, RIDGE)
+            theta[action] = np.linalg.lstsq(gram, weighted @ target[rows], rcond=1e-13)[0]
+        return RegressedAhead(self.features, self.policy, theta, base)
+
+
+@dataclass(frozen=True, eq=False)
+class RegressedAhead(AbstractAhead):
+    """A linear function of features per action, on top of another expectation."""
+
+    features: AbstractFeatures
+    policy: AbstractPolicy
+    theta: Float[np.ndarray, "action feature column"]
+    base: AbstractAhead | None
+
+    def __call__(self, state):
+        return in_pieces(self._expect, state)
+
+    def _expect(self, state: np.ndarray) -> np.ndarray:
+        columns = self.features(state, self.policy.log_prob(state))
+        number, _, width = self.theta.shape
+        flat = np.moveaxis(self.theta, 0, 1).reshape(-1, number * width)
+        expected = (columns @ flat).reshape(len(state), number, width)
+        return expected if self.base is None else expected + self.base(state)

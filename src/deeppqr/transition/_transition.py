@@ -1,0 +1,84 @@
+"""Where actions lead, learned from data: expectations one step ahead."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ..panel import Panel
+
+StateFunction = Callable[[np.ndarray], np.ndarray]
+"""States to columns of values, (row, column)."""
+
+ROWS_AT_ONCE = 5_000
+
+
+class AbstractAhead(ABC):
+    """E[f(s') | s, a] of one function f, at any state and for every action."""
+
+    @abstractmethod
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action column"]: ...
+
+
+class AbstractTransition(ABC):
+    """A learned law of the next state, known through the expectations it gives."""
+
+    @abstractmethod
+    def ahead(self, function: StateFunction) -> AbstractAhead:
+        """The expectation of `function` at the next state; zero once the process ended."""
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """The rows of a panel that show where an action led."""
+
+    state: Float[np.ndarray, "row state_feature"]
+    action: Int[np.ndarray, " row"]
+    next_state: Float[np.ndarray, "row state_feature"]
+    """Where `ends`, a copy of the state: it is never used."""
+    ends: Bool[np.ndarray, " row"]
+    weight: Float[np.ndarray, " row"]
+    num_actions: int
+
+    @classmethod
+    def of(cls, panel: Panel) -> "Steps":
+        rows = panel.is_transition
+        ends = panel.terminal[rows]
+        state = panel.state[rows]
+        next_state = np.where(ends[:, None], state, panel.next_state[rows])
+        return cls(
+            state,
+            panel.action[rows],
+            next_state,
+            ends,
+            panel.weight[rows],
+            panel.num_actions,
+        )
+
+    def select(self, rows: Bool[np.ndarray, " row"]) -> "Steps":
+        return Steps(
+            self.state[rows],
+            self.action[rows],
+            self.next_state[rows],
+            self.ends[rows],
+            self.weight[rows],
+            self.num_actions,
+        )
+
+    def follow(self, function: StateFunction) -> Float[np.ndarray, "row column"]:
+        """The function at each row's next state; zero where the process ended."""
+        values = in_pieces(function, self.next_state)
+        values[self.ends] = 0.0
+        return values
+
+
+def in_pieces(function: StateFunction, state: np.ndarray) -> np.ndarray:
+    """The function at many states, some thousands at a time to bound the memory."""
+    if len(state) <= ROWS_AT_ONCE:
+        return function(state)
+    pieces = np.array_split(state, -(-len(state) // ROWS_AT_ONCE))
+    return np.concatenate([function(piece) for piece in pieces])
