@@ -29,6 +29,7 @@ COMBINATIONS = {
         "anchor_value": Ridge(),
         "reward": Ridge(),
     },
+    "boosted": {"policy": "boosted"},
     "clipped": {"clip": 0.1},
 }
 

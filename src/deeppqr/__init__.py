@@ -48,7 +48,16 @@ _HOME = {
     "load": "_storage",
     **dict.fromkeys(_ERRORS, "_errors"),
 }
-_MODULES = ("anchor", "baselines", "mdp", "policy", "reward", "worlds")
+_MODULES = (
+    "anchor",
+    "baselines",
+    "mdp",
+    "policy",
+    "reward",
+    "studies",
+    "transition",
+    "worlds",
+)
 __all__ = sorted([*_HOME, *_MODULES])  # pyright: ignore[reportUnsupportedDunderAll]
 
 

@@ -57,8 +57,9 @@ class PQR:
         Q: `"auto"`, `"exact"`, `"linear"`, `"averager"`, `"fitted"`, a solver from
         `deeppqr.anchor`, or a scikit-learn regressor for FQI-I.
     reward
-        R: `"auto"`, `"table"`, `"linear"`, `"network"`, an estimator from
-        `deeppqr.reward`, or a scikit-learn regressor.
+        R: `"auto"`, `"joint"`, `"likelihood"`, `"regression"` (the paper's RE), `"table"`,
+        `"linear"`, `"network"`, an estimator from `deeppqr.reward`, or a scikit-learn
+        regressor.
     transition
         The law of the next state, where it is known: an array (state, action,
         next_state) over the states 0, 1, 2, ..., a pair (states, array), a function of
@@ -156,15 +157,16 @@ class PQR:
             anchor_solver, panel, estimate, known_reward, anchor, key=key_anchor
         )
         clock.lap("anchor_value")
+        reward_estimator = reward_estimator.judged_against(policy.held_out)
         reward = reward_estimator.fit(panel, value, key=key_reward)
         clock.lap("reward")
 
         raw = reward.reward(panel.state, value)
-        diagnostics = diagnose(panel, policy, solution, value, raw)
+        diagnostics = diagnose(panel, policy, solution, value, raw, reward.held_out)
         clock.lap("diagnostics")
         _warn_of_weak_overlap(diagnostics)
         return Fit(
-            value,
+            reward.value or value,
             reward.reward,
             panel.encoding,
             panel.actions,
@@ -193,10 +195,9 @@ class PQR:
 
     def _stages(self, panel: Panel, anchor: int):
         if self.transition is None:
-            return (
-                anchor_stage.resolve(self.anchor_value),
-                Affine(reward_stage.resolve(self.reward)),
-            )
+            reward = reward_stage.resolve(self.reward)
+            solver = anchor_stage.resolve(self.anchor_value)
+            return solver, Affine(reward) if reward.is_affine else reward
         known = anchor_stage.resolve_transition(self.transition, panel)
         if isinstance(known, Law):
             solver = anchor_stage.KnownLaw(known)

@@ -135,7 +135,7 @@ class _Parts:
 
 def _role(path: str) -> str:
     """Which argument of `load` gives back the function at this place in the tree."""
-    for role in ("anchor_reward", "transition", "policy"):
+    for role in ("anchor_reward", "transition", "policy", "reward_features", "reward"):
         if role in path.split("."):
             return role
     raise StorageError(f"{path} is a function, which cannot be stored.")
@@ -271,8 +271,9 @@ def _digest(path: Path) -> str:
 
 
 def _known_classes() -> dict[str, type]:
-    from . import anchor, inference, policy, reward
-    from ._basis import CellIndicators, RidgeFeatures
+    from . import anchor, inference, policy, reward, transition
+    from ._basis import CellIndicators, HiddenFeatures, RidgeFeatures
+    from ._boosting import BoostedTrees
     from ._network import Ensemble
     from .mdp import Law
     from .panel import Cells, Encoding, StateColumn
@@ -282,11 +283,19 @@ def _known_classes() -> dict[str, type]:
         *(inference.Diagnostics, inference.Diagnostic),
         *(policy.FrequencyPolicy, policy.LogitPolicy, policy.NetworkPolicy),
         *(policy.ClassifierPolicy, policy.Clipped, policy.AIRLPolicy, policy.GivenPolicy),
+        *(policy.BoostedPolicy, BoostedTrees),
         *(anchor.AnchoredValue, anchor.AnchorReward, anchor.TableFunction),
         *(anchor.LinearFunction, anchor.AveragerFunction, anchor.Neighbours),
         *(anchor.Forest, anchor.NetworkFunction, anchor.RegressorFunction),
         *(reward.LinearReward, reward.NetworkReward, reward.RegressorReward),
         *(reward.TableReward, reward.AffineReward, reward.LawReward),
         *(anchor.RolledFunction, anchor.Surprise, Law),
+        *(anchor.ConstantFunction, anchor.SelfLoopFunction),
+        *(reward.BasisReward, reward.RewardBasis, reward.GivenBasis, reward.RewardGains),
+        *(reward.NetworkLogitReward, reward.OwnReward, reward.FixedReward),
+        *(reward.ChoicePolicy, reward.AnchorAhead, reward.FixedFunction),
+        *(reward.Projected, reward.OneStep, HiddenFeatures),
+        *(transition.Moves, transition.MovedAhead, transition.RegressedAhead),
+        transition.TableAhead,
     )
     return {known.__name__: known for known in classes}

@@ -94,5 +94,5 @@ def test_terminal_actions_have_no_continuation():
 
 
 def test_messages():
-    with pytest.raises(DataError, match=r"`reward` must be one of \['auto', 'linear'"):
+    with pytest.raises(DataError, match=r"`reward` must be one of \['auto', 'evidence'"):
         resolve(3)

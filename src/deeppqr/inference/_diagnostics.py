@@ -56,9 +56,11 @@ def diagnose(
     solution: AnchorSolution,
     value: AnchoredValue,
     raw_reward: np.ndarray,
+    explained: np.ndarray | None = None,
 ) -> Diagnostics:
     """Compute every figure. `raw_reward` is the third stage's, before g replaces the
-    anchor's column, at the panel's states."""
+    anchor's column, at the panel's states; `explained` the held-out log-probabilities of
+    the choices as the reward explains them, where it does."""
     anchor_log_prob = value.policy.log_prob(panel.state)[:, value.anchor]
     return Diagnostics(
         (
@@ -68,6 +70,7 @@ def diagnose(
             *_equation(solution, float(np.std(value(panel.state).value))),
             _amplification(panel, value),
             _anchor_residual(raw_reward, value.anchor, value.anchor_reward(panel.state)),
+            *_restriction(panel, policy, explained),
             _units(panel),
         )
     )
@@ -142,10 +145,9 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
     floor = np.log(used.floor) if isinstance(used, Clipped) else -np.inf
     held_out = np.maximum(policy.held_out[judged], floor)
     gain = held_out - log_shares(panel)[panel.action[judged]]
-    weight = panel.weight[judged] / panel.weight[judged].sum()
-    mean = float(np.sum(weight * gain))
-    by_unit = np.bincount(_clusters(panel)[judged], weight * (gain - mean))
-    error = float(np.sqrt(np.sum(by_unit**2)))
+    every = np.zeros(len(panel))
+    every[judged] = gain
+    mean, error = clustered_mean(panel, every, judged)
     clear = mean > 1.645 * error
     figure = (
         f"log-likelihood per decision on held-out units beyond action shares, {mean:.4f}"
@@ -159,6 +161,16 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
         f"{figure} ({error:.4f}): the states do not predict the actions better than "
         "fixed shares do, so the data cannot tell the rewards",
     )
+
+
+def clustered_mean(
+    panel: Panel, values: np.ndarray, judged: np.ndarray
+) -> tuple[float, float]:
+    """The mean over the judged rows and its standard error, clustered by unit."""
+    weight = panel.weight[judged] / panel.weight[judged].sum()
+    mean = float(np.sum(weight * values[judged]))
+    by_unit = np.bincount(_clusters(panel)[judged], weight * (values[judged] - mean))
+    return mean, float(np.sqrt(np.sum(by_unit**2)))
 
 
 def _clusters(panel: Panel) -> np.ndarray:
@@ -222,6 +234,24 @@ def _anchor_residual(raw_reward, anchor: int, anchor_reward) -> Diagnostic:
         f"largest |r(s, anchor) - g(s)|, zero in theory: the Q and R steps disagree; "
         f"typically {typical:.2g}, against rewards of {size:.2g}",
     )
+
+
+def _restriction(panel: Panel, policy: PolicyFit, explained) -> list[Diagnostic]:
+    """What it costs held-out units that a reward of limited complexity explains them."""
+    if explained is None:
+        return []
+    judged = ~(np.isnan(policy.held_out) | np.isnan(explained))
+    mean, error = clustered_mean(panel, explained - policy.held_out, judged)
+    return [
+        Diagnostic(
+            "reward_gain",
+            mean,
+            _grade(mean, ok=-1.645 * error, watch=-3 * error),
+            f"log-likelihood per decision on held-out units as the reward explains them, "
+            f"beyond the policy's own ({error:.4f}): far below zero, the reward is too "
+            "simple or where actions lead is not understood",
+        )
+    ]
 
 
 def _units(panel: Panel) -> Diagnostic:

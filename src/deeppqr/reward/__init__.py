@@ -5,6 +5,19 @@ from typing import Any
 from .._errors import DataError
 from .._sklearn import refuse_class, refuse_classifier
 from ._auto import Auto as Auto
+from ._evaluation import OneStep as OneStep
+from ._evaluation import Projected as Projected
+from ._joint import BasisReward as BasisReward
+from ._joint import Joint as Joint
+from ._joint import RewardGains as RewardGains
+from ._likelihood import Likelihood as Likelihood
+from ._likelihood import NetworkLogitReward as NetworkLogitReward
+from ._likelihood import OwnReward as OwnReward
+from ._re import RE as RE
+from ._refined import AnchorAhead as AnchorAhead
+from ._refined import ChoicePolicy as ChoicePolicy
+from ._refined import FixedFunction as FixedFunction
+from ._refined import FixedReward as FixedReward
 from ._regression import Linear as Linear
 from ._regression import LinearReward as LinearReward
 from ._regression import Network as Network
@@ -14,6 +27,8 @@ from ._regression import RegressorReward as RegressorReward
 from ._reward import AbstractReward as AbstractReward
 from ._reward import AbstractRewardEstimator as AbstractRewardEstimator
 from ._reward import RewardFit as RewardFit
+from ._reward_basis import GivenBasis as GivenBasis
+from ._reward_basis import RewardBasis as RewardBasis
 from ._table import Known as Known
 from ._table import KnownLaw as KnownLaw
 from ._table import LawReward as LawReward
@@ -23,7 +38,16 @@ from ._temperature import Affine as Affine
 from ._temperature import AffineReward as AffineReward
 from ._temperature import select_temperature as select_temperature
 
-NAMES = {"auto": Auto, "table": Table, "linear": Linear, "network": Network}
+NAMES = {
+    "auto": RE,
+    "evidence": Auto,
+    "joint": Joint,
+    "likelihood": Likelihood,
+    "regression": RE,
+    "table": Table,
+    "linear": Linear,
+    "network": Network,
+}
 
 
 def resolve(reward: Any) -> AbstractRewardEstimator:

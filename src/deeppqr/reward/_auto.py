@@ -1,24 +1,47 @@
-"""The reward's regression by structure."""
+"""The reward by evidence: joint estimation, unless the policy knows better."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+from jaxtyping import Float
 
-from ..panel import Cells, few_states
-from ._regression import Linear
-from ._reward import AbstractRewardEstimator
-from ._table import Table
+from ._complexity import clearly_better
+from ._joint import Joint
+from ._re import RE
+from ._reward import AbstractRewardEstimator, RewardFit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Auto(AbstractRewardEstimator):
-    """Means where every action was taken in every distinct state, else linear."""
+    """Joint estimation, if the choices it explains predict held-out units as well as the
+    policy does; otherwise the paper's RE, which explains any policy.
+
+    A reward of limited complexity restricts the policy. Where the restriction costs
+    held-out likelihood, more than its standard error, it is refuted.
+    """
+
+    policy_scores: Float[np.ndarray, " row"] | None = None
+    """The policy's held-out log-probabilities; NaN in rows that were not judged."""
 
     def fit(self, panel, value, *, key):
-        if few_states(panel.state, rows_per_cell=2 * panel.num_actions):
-            rows = panel.is_transition
-            cells = Cells.of(panel.state)
-            at = cells.locate(panel.state[rows]) * panel.num_actions + panel.action[rows]
-            if len(np.unique(at)) == len(cells) * panel.num_actions:
-                return Table().fit(panel, value, key=key)
-        return Linear().fit(panel, value, key=key)
+        joint = Joint().fit(panel, value, key=key)
+        if self.policy_scores is None or joint.held_out is None:
+            return joint
+        judged = ~(np.isnan(self.policy_scores) | np.isnan(joint.held_out))
+        weight = panel.weight[judged]
+        policy, explained = self.policy_scores[judged], joint.held_out[judged]
+        compared = (
+            f"held-out log-likelihood: joint {np.average(explained, weights=weight):.5f}, "
+            f"policy {np.average(policy, weights=weight):.5f}"
+        )
+        if not clearly_better(policy, explained, weight):
+            return replace(joint, note=f"{joint.note}; kept ({compared})")
+        fit = RE().fit(panel, value, key=key)
+        note = f"{fit.note}; a simpler reward was refuted ({compared})"
+        return RewardFit(fit.reward, note)
+
+    def known_part(self):
+        return RE()
+
+    def judged_against(self, held_out):
+        return Auto(held_out)

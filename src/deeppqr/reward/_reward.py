@@ -26,10 +26,31 @@ class RewardFit:
 
     reward: AbstractReward
     note: str
+    value: AnchoredValue | None = None
+    """Policy and value that follow from the reward, where it was found with them; None
+    where the first two stages' stay."""
+    held_out: Float[np.ndarray, " row"] | None = None
+    """Log-probability of each row's action as the reward explains it, found without its
+    unit; NaN in rows that were not judged, None where the reward explains nothing."""
 
 
 class AbstractRewardEstimator(ABC):
     """A way to turn a policy and its value into a reward."""
+
+    @property
+    def is_affine(self) -> bool:
+        """Whether the reward may be estimated in the two parts that the temperature
+        scales."""
+        return True
+
+    def known_part(self) -> "AbstractRewardEstimator":
+        """The estimator of what g adds to the reward."""
+        return self
+
+    def judged_against(self, held_out: np.ndarray) -> "AbstractRewardEstimator":
+        """The estimator told how well the policy predicts held-out units."""
+        del held_out
+        return self
 
     @abstractmethod
     def fit(

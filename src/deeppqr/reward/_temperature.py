@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from .._errors import DataError
+from ._refined import FixedReward, carry_over
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 
 
@@ -33,8 +34,15 @@ class Affine(AbstractRewardEstimator):
         fit = self.estimator.fit(panel, value.policy_part, key=key_policy)
         known = None
         if value.known_part is not None:
-            known = self.estimator.fit(panel, value.known_part, key=key_known).reward
-        return RewardFit(AffineReward(fit.reward, known), fit.note)
+            estimator = self.estimator.known_part()
+            known = estimator.fit(panel, value.known_part, key=key_known).reward
+            if fit.value is not None:
+                known = FixedReward(known, value.known_part)
+        refined = fit.value and carry_over(value, fit.value)
+        return RewardFit(AffineReward(fit.reward, known), fit.note, refined, fit.held_out)
+
+    def judged_against(self, held_out):
+        return Affine(self.estimator.judged_against(held_out))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,0 +1,58 @@
+"""The observed choices that a likelihood is made of."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from ..panel import Cells, Panel, few_states
+
+
+@dataclass(frozen=True, eq=False)
+class Decisions:
+    """States with the action taken in each; equal rows are pooled where states are few."""
+
+    state: Float[np.ndarray, "row state_feature"]
+    action: Int[np.ndarray, " row"]
+    weight: Float[np.ndarray, " row"]
+    fold: Int[np.ndarray, " row"]
+    """Units of one fold are held out together."""
+    panel_row: Int[np.ndarray, " panel_row"]
+    """Rows of the panel that are among these decisions ..."""
+    at: Int[np.ndarray, " panel_row"]
+    """... and where."""
+
+    @classmethod
+    def of(cls, panel: Panel, fold: Int[np.ndarray, " row"]) -> "Decisions":
+        if not few_states(panel.state, rows_per_cell=2 * panel.num_actions):
+            every = np.arange(len(panel))
+            return cls(panel.state, panel.action, panel.weight, fold, every, every)
+        cells = Cells.of(panel.state)
+        keys = np.stack([cells.locate(panel.state), panel.action, fold], axis=1)
+        pooled, at = np.unique(keys, axis=0, return_inverse=True)
+        at = at.reshape(-1)
+        cell, action, fold = pooled.T
+        weight = np.bincount(at, panel.weight, len(pooled))
+        every = np.arange(len(panel))
+        return cls(cells.states[cell], action, weight, fold, every, at)
+
+    @property
+    def pooled(self) -> bool:
+        """Whether states are so few that equal rows were pooled."""
+        return len(self.at) > len(self.action)
+
+    def thinned(self, number: int) -> "Decisions":
+        """About `number` rows, evenly spaced, or all where there are no more."""
+        step = max(1, len(self.action) // number)
+        if step == 1:
+            return self
+        rows = slice(0, None, step)
+        kept = self.at % step == 0
+        return Decisions(
+            self.state[rows],
+            self.action[rows],
+            self.weight[rows],
+            self.fold[rows],
+            self.panel_row[kept],
+            self.at[kept] // step,
+        )

@@ -1,0 +1,91 @@
+r"""What a reward is worth under a policy: V and the continuation, linear in the reward.
+
+$$V(s) = \sum_a \pi(a|s)\{u(s,a) + \gamma\,E[V(s')|s,a]\}.$$
+
+V is projected on features of the state by one linear solve (LSTD under a learned law of
+the next state). Then the equation itself is applied twice, going one step ahead each
+time: what the features miss is discounted and averaged over actions, and what is known
+exactly, this step's u and the policy, stays exact. As V is linear in u, many rewards are
+evaluated at once, a column each.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from .._basis import AbstractFeatures, penalty
+from ..policy import AbstractPolicy
+from ..transition import AbstractAhead, AbstractTransition
+from ..transition._transition import in_pieces
+
+RIDGE = 1.0
+"""In pseudo-rows: the system is free of noise where the law is, and need only be sound."""
+
+Gains = Callable[[np.ndarray, np.ndarray], np.ndarray]
+"""States and log-probabilities to what a step earns under the policy, (row, column)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Projected:
+    """V as a linear function of features."""
+
+    features: AbstractFeatures
+    policy: AbstractPolicy
+    weight: Float[np.ndarray, "feature column"]
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row column"]:
+        return self.features(state, self.policy.log_prob(state)) @ self.weight
+
+
+@dataclass(frozen=True, eq=False)
+class OneStep:
+    """V as what this step earns and the value of the next."""
+
+    gains: Gains
+    policy: AbstractPolicy
+    ahead: AbstractAhead
+    discount: float
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row column"]:
+        log_prob = self.policy.log_prob(state)
+        after = np.einsum("ra,rak->rk", np.exp(log_prob), self.ahead(state))
+        return self.gains(state, log_prob) + self.discount * after
+
+
+@dataclass(frozen=True, eq=False)
+class PolicyEvaluation:
+    """A policy, where its actions lead, and where its value is to hold."""
+
+    policy: AbstractPolicy
+    law: AbstractTransition
+    state: Float[np.ndarray, "row state_feature"]
+    """States at which the projected equation is solved."""
+    discount: float
+
+    def project(self, gains: Gains, features: AbstractFeatures) -> Projected:
+        """V of each column of gains, by the projected equation."""
+        columns = lambda state: features(state, self.policy.log_prob(state))
+        ahead = self.law.ahead(columns)
+
+        def rows(state: np.ndarray) -> np.ndarray:
+            log_prob = self.policy.log_prob(state)
+            here = features(state, log_prob)
+            after = np.einsum("ra,rak->rk", np.exp(log_prob), ahead(state))
+            return np.concatenate([here, after, gains(state, log_prob)], axis=1)
+
+        found = in_pieces(rows, self.state)
+        width = columns(self.state[:1]).shape[1]
+        here, after, earned = np.split(found, [width, 2 * width], axis=1)
+        system = here.T @ (here - self.discount * after) + penalty(width, RIDGE)
+        weight = np.linalg.lstsq(system, here.T @ earned, rcond=1e-13)[0]
+        return Projected(features, self.policy, weight)
+
+    def step(self, gains: Gains, value: Projected) -> OneStep:
+        """V by one step of the equation from a projected value."""
+        return OneStep(gains, self.policy, self.law.ahead(value), self.discount)

@@ -1,0 +1,24 @@
+"""RE, the paper's reward estimator, in the form that the data allow."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..panel import Cells, few_states
+from ._regression import Linear
+from ._reward import AbstractRewardEstimator
+from ._table import Table
+
+
+@dataclass(frozen=True)
+class RE(AbstractRewardEstimator):
+    """Means where every action was taken in every distinct state, else linear."""
+
+    def fit(self, panel, value, *, key):
+        if few_states(panel.state, rows_per_cell=2 * panel.num_actions):
+            rows = panel.is_transition
+            cells = Cells.of(panel.state)
+            at = cells.locate(panel.state[rows]) * panel.num_actions + panel.action[rows]
+            if len(np.unique(at)) == len(cells) * panel.num_actions:
+                return Table().fit(panel, value, key=key)
+        return Linear().fit(panel, value, key=key)

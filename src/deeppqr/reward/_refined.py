@@ -1,0 +1,87 @@
+"""Policy and value as they follow from a reward, in place of those it was found with."""
+
+from dataclasses import dataclass, replace
+
+from scipy.special import log_softmax
+
+from ..anchor import AbstractStateFunction, AnchoredValue
+from ..policy import AbstractPolicy
+from ..transition import AbstractAhead
+from ._reward import AbstractReward
+
+
+@dataclass(frozen=True, eq=False)
+class ChoicePolicy(AbstractPolicy):
+    """The choices that a reward and what follows explain: softmax{(r + discount h)/alpha}.
+
+    In units of the temperature, as is everything the value is made of.
+    """
+
+    reward: AbstractReward
+    ahead: AbstractAhead
+    value: AnchoredValue
+    """What the reward was found with."""
+
+    def log_prob(self, state):
+        known = self.value
+        reward = self.reward(state, known) / known.temperature
+        return log_softmax(reward + known.discount * self.ahead(state)[:, :, 0], axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class AnchorAhead(AbstractStateFunction):
+    """What follows the anchor, by a law of the next state."""
+
+    ahead: AbstractAhead
+    anchor: int
+
+    def __call__(self, state, log_prob):
+        del log_prob
+        return self.ahead(state)[:, self.anchor, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class FixedFunction(AbstractStateFunction):
+    """A function of the state that keeps the policy it was found with."""
+
+    function: AbstractStateFunction
+    policy: AbstractPolicy
+
+    def __call__(self, state, log_prob):
+        del log_prob
+        return self.function(state, self.policy.log_prob(state))
+
+
+@dataclass(frozen=True, eq=False)
+class FixedReward(AbstractReward):
+    """A reward that keeps the value it was found with."""
+
+    reward: AbstractReward
+    value: AnchoredValue
+
+    def __call__(self, state, value):
+        del value
+        return self.reward(state, self.value)
+
+
+def refine(
+    value: AnchoredValue, reward: AbstractReward, ahead: AbstractAhead
+) -> AnchoredValue:
+    """The value at which policy, Q and reward agree: Q = r + discount h."""
+    return replace(
+        value,
+        policy=ChoicePolicy(reward, ahead, value),
+        policy_continuation=AnchorAhead(ahead, value.anchor),
+        known_continuation=None,
+    )
+
+
+def carry_over(value: AnchoredValue, refined: AnchoredValue) -> AnchoredValue:
+    """The whole value with its policy's part refined and what g adds left as it was."""
+    known = value.known_continuation
+    return replace(
+        value,
+        policy=refined.policy,
+        policy_continuation=refined.policy_continuation,
+        known_continuation=known and FixedFunction(known, value.policy),
+    )

@@ -1,0 +1,243 @@
+"""Features of the reward: simple functions of the state, times shapes over the actions.
+
+All are zero at the anchor, so that its reward stays the known one.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from numbers import Real
+from typing import Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Bool, Float, Int, PRNGKeyArray
+
+from .._errors import DataError
+from .._scale import spread
+from ..panel import Encoding, Panel
+from ._ridge_logit import FREE
+
+KNOTS = np.linspace(-2.0, 2.0, 6)
+"""Where the bends along a learned direction sit, in its standard deviations."""
+NUM_RIDGES = 30
+FREE_SHAPE = 2
+LEVELS = (
+    "one number per action",
+    "linear in the state",
+    "bends along a learned direction",
+    "bends along random directions",
+)
+"""Rewards from simple to complex; each contains those before it."""
+
+
+@dataclass(frozen=True, eq=False)
+class RewardBasis:
+    """Constants, the state, and bends along given directions of it.
+
+    The bends have what is linear in the state taken out of them: each group of features
+    says what the simpler ones cannot.
+    """
+
+    center: Float[np.ndarray, " state_feature"]
+    scale: Float[np.ndarray, " state_feature"]
+    shapes: Float[np.ndarray, "shape action"]
+    """How each feature varies over the actions; zero at the anchor."""
+    shape_group: Int[np.ndarray, " shape"]
+    """Shapes that share a penalty."""
+    direction: Float[np.ndarray, "state_feature bend"]
+    offset: Float[np.ndarray, " bend"]
+    removed: Float[np.ndarray, "linear_feature bend"]
+    """The linear part of the bends, taken out of them."""
+    bend_scale: float
+    bend_group: Int[np.ndarray, " bend"]
+    num_directions: int = 0
+    """Bends whose group is this or more go along random directions."""
+    by_variable: bool = False
+    """A penalty for each state variable's linear term, rather than a common one."""
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action feature"]:
+        columns = self._columns(state)
+        product = columns[:, None, :, None] * self.shapes.T[None, :, None, :]
+        return product.reshape(len(state), self.shapes.shape[1], -1)
+
+    @property
+    def group(self) -> Int[np.ndarray, " feature"]:
+        """The penalty that each feature falls under."""
+        dim = len(self.center)
+        linear = 1 + (np.arange(dim) if self.by_variable else np.zeros(dim, np.int64))
+        first = linear.max(initial=0) + 1
+        column = np.concatenate([[0], linear, first + self.bend_group])
+        number = int(self.shape_group.max()) + 1
+        pairs = column[:, None] * number + self.shape_group
+        return np.unique(pairs.ravel(), return_inverse=True)[1].astype(np.int64)
+
+    @property
+    def level(self) -> Int[np.ndarray, " feature"]:
+        """How complex a reward needs each feature: an index into `LEVELS`."""
+        dim = len(self.center)
+        bends = np.where(self.bend_group < self.num_directions, 2, 3)
+        column = np.concatenate([[0], np.ones(dim, np.int64), bends])
+        return np.repeat(column, len(self.shapes))
+
+    @property
+    def is_free(self) -> Bool[np.ndarray, " feature"]:
+        """Features with which each action departs from a smooth function of its number."""
+        number = 1 + len(self.center) + len(self.offset)
+        return np.tile(self.shape_group == FREE_SHAPE, number)
+
+    def without_free_shapes(self) -> "RewardBasis":
+        """This basis smooth in the actions' numbers."""
+        kept = self.shape_group != FREE_SHAPE
+        return replace(self, shapes=self.shapes[kept], shape_group=self.shape_group[kept])
+
+    def _columns(self, state: np.ndarray) -> np.ndarray:
+        standard = (state - self.center) / self.scale
+        simple = np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+        bends = np.tanh(standard @ self.direction - self.offset) - simple @ self.removed
+        return np.concatenate([simple, bends / self.bend_scale], axis=1)
+
+    def bent(self, state: np.ndarray, direction: np.ndarray, offset: np.ndarray, group):
+        """This basis with bends, which are scaled on some states, in place of its own."""
+        bare = replace(
+            self,
+            direction=direction,
+            offset=offset,
+            removed=np.zeros((len(self.center) + 1, len(offset))),
+            bend_scale=1.0,
+            bend_group=np.asarray(group, dtype=np.int64),
+        )
+        standard = (state - self.center) / self.scale
+        simple = np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+        bends = np.tanh(standard @ direction - offset)
+        removed = np.linalg.lstsq(simple, bends, rcond=1e-10)[0]
+        size = float((bends - simple @ removed).std(axis=0).mean())
+        return replace(bare, removed=removed, bend_scale=max(size, 1e-6))
+
+
+def linear_basis(panel: Panel, anchor: int) -> RewardBasis:
+    """A number per action and a linear function of the state per action.
+
+    Where actions are numbers, a line and a parabola in them come first, and what each
+    action adds to these is a group of its own.
+    """
+    shapes, group = _action_shapes(panel.actions, anchor)
+    return RewardBasis(
+        panel.state.mean(axis=0),
+        spread(panel.state),
+        shapes,
+        group,
+        direction=np.zeros((panel.state.shape[1], 0)),
+        offset=np.zeros(0),
+        removed=np.zeros((panel.state.shape[1] + 1, 0)),
+        bend_scale=1.0,
+        bend_group=np.zeros(0, dtype=np.int64),
+    )
+
+
+def _numeric(actions: tuple[Any, ...]) -> bool:
+    """Whether the actions are numbers, and enough of them for a line to save anything."""
+    numbers = all(isinstance(a, Real) and not isinstance(a, bool) for a in actions)
+    return numbers and len(actions) >= 4
+
+
+def _action_shapes(actions, anchor: int) -> tuple[np.ndarray, np.ndarray]:
+    apart = np.delete(np.eye(len(actions)), anchor, axis=0)
+    if not _numeric(actions):
+        return apart, np.zeros(len(apart), dtype=np.int64)
+    distance = np.array([float(a) for a in actions]) - float(actions[anchor])
+    line = distance / np.abs(distance).max()
+    curve = line**2 - line * (line**3).sum() / (line**2).sum()
+    shapes = np.stack([line, curve / np.abs(curve).max()])
+    group = np.concatenate([[0, 1], np.full(len(apart), FREE_SHAPE)])
+    return np.concatenate([shapes, apart]), group
+
+
+def bends_along(basis: RewardBasis, state: np.ndarray, direction: np.ndarray):
+    """The basis with bends along each of the directions, which have unit spread."""
+    number = direction.shape[1]
+    return replace(basis, num_directions=number).bent(
+        state,
+        np.repeat(direction, len(KNOTS), axis=1),
+        np.tile(KNOTS, number),
+        np.repeat(np.arange(number), len(KNOTS)),
+    )
+
+
+def with_random_bends(basis: RewardBasis, state: np.ndarray, *, key: PRNGKeyArray):
+    """The basis with bends along random directions added, a group of their own."""
+    key_direction, key_offset = jr.split(key)
+    dim = len(basis.center)
+    direction = np.asarray(jr.normal(key_direction, (dim, NUM_RIDGES)), np.float64)
+    offset = np.asarray(jr.normal(key_offset, (NUM_RIDGES,)), np.float64)
+    own = int(basis.bend_group.max(initial=-1)) + 1
+    return basis.bent(
+        state,
+        np.concatenate([basis.direction, direction / np.sqrt(dim)], axis=1),
+        np.concatenate([basis.offset, offset]),
+        np.concatenate([basis.bend_group, np.full(NUM_RIDGES, own)]),
+    )
+
+
+def steepest_directions(
+    basis: RewardBasis, theta: np.ndarray, state: np.ndarray, number: int = 1
+) -> Float[np.ndarray, "state_feature direction"]:
+    """Directions along which a reward changes most: of the mean outer product of its
+    gradients, the leading eigenvectors, scaled to unit spread over the states."""
+    step = 1e-3
+    reward = basis(state) @ theta
+    slopes = []
+    for column in range(state.shape[1]):
+        moved = state.copy()
+        moved[:, column] += step * basis.scale[column]
+        slopes.append((basis(moved) @ theta - reward) / step)
+    gradient = np.stack(slopes, axis=-1).reshape(-1, state.shape[1])
+    _, vectors = np.linalg.eigh(gradient.T @ gradient)
+    # The sign is arbitrary; fix it so that the same data give the same directions.
+    leading = vectors[:, ::-1][:, :number]
+    leading = leading * np.sign(leading[np.abs(leading).argmax(axis=0), range(number)])
+    standard = (state - basis.center) / basis.scale
+    return leading / np.maximum((standard @ leading).std(axis=0), 1e-12)
+
+
+@dataclass(frozen=True, eq=False)
+class GivenBasis:
+    """Features that the reward is known to be linear in, with unpenalised weights."""
+
+    reward_features: Callable[[np.ndarray], Any]
+    encoding: Encoding
+    anchor: int
+    num_actions: int
+    width: int = 0
+
+    @classmethod
+    def of(cls, panel: Panel, features: Callable, anchor: int) -> "GivenBasis":
+        bare = cls(features, panel.encoding, anchor, panel.num_actions)
+        return replace(bare, width=bare(panel.state[:2]).shape[2])
+
+    def __call__(self, state):
+        found = np.asarray(
+            self.reward_features(self.encoding.decode(state)), dtype=np.float64
+        )
+        if found.ndim == 2:
+            found = found[:, :, None]
+        if found.shape[:2] != (len(state), self.num_actions) or found.ndim != 3:
+            raise DataError(
+                "`features` must return, for each state and action, the features that the "
+                f"reward is linear in: shape ({len(state)}, {self.num_actions}, number of "
+                f"features), but the function returned shape {found.shape}."
+            )
+        if not np.isfinite(found).all():
+            row = int(np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[0])
+            raise DataError(
+                "`features` must be finite, but the function returned something else for "
+                f"the state {state[row]}."
+            )
+        columns = found.copy()
+        columns[:, self.anchor] = 0.0  # its reward is known
+        return columns
+
+    @property
+    def group(self) -> Int[np.ndarray, " feature"]:
+        return np.full(self.width, FREE)

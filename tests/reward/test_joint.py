@@ -1,0 +1,102 @@
+"""Joint estimation and the likelihood step."""
+
+import numpy as np
+import pytest
+
+import deeppqr
+from deeppqr import DataError
+from deeppqr._demo import score
+from deeppqr.reward import Joint, Likelihood
+from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
+
+
+@pytest.fixture(scope="module")
+def paper():
+    world = deeppqr.worlds.PaperWorld(p=3, reward_scale=5.0, seed=1)
+    return world, world.simulate(steps=6_000, units=60, seed=7)
+
+
+@pytest.fixture(scope="module")
+def joint(paper):
+    return deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="joint").fit(paper[1])
+
+
+def nmse(fit, world):
+    states = world.simulate(steps=2_000, units=20, seed=8).state
+    return score("", fit.reward(states), world.reward(states)).nmse
+
+
+def test_joint_recovers_far_more_than_regression(paper, joint):
+    world, panel = paper
+    plain = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear").fit(panel)
+    assert nmse(joint, world) < 0.3 * nmse(plain, world)
+    assert nmse(joint, world) < 0.1
+
+
+def test_policy_value_and_reward_agree(paper, joint):
+    states = paper[1].state[:50]
+    log_policy, q, value = joint.log_policy(states), joint.q(states), joint.value(states)
+    np.testing.assert_allclose(q - value[:, None], log_policy, atol=1e-8)
+    np.testing.assert_allclose(np.exp(log_policy).sum(axis=1), 1.0, atol=1e-8)
+    assert (joint.reward(states)[:, 0] == 0).all()
+
+
+def test_it_is_stored_and_scales_with_the_temperature(paper, joint, tmp_path):
+    states = paper[1].state[:20]
+    loaded = deeppqr.load(joint.save(tmp_path / "fit"))
+    np.testing.assert_array_equal(loaded.reward(states), joint.reward(states))
+    np.testing.assert_allclose(loaded.q(states), joint.q(states), rtol=1e-6)
+    doubled = joint.at_temperature(2.0)
+    np.testing.assert_allclose(doubled.reward(states), 2 * joint.reward(states))
+
+
+def test_a_known_form_on_the_buses():
+    world = deeppqr.worlds.KnownCostBus()
+    panel = world.simulate(steps=20_000, units=200, seed=3)
+    cost = lambda s: np.stack([-s[:, 0], np.zeros(len(s))], axis=1)
+    fit = deeppqr.PQR(
+        discount=0.95,
+        anchor="replace",
+        anchor_reward=-5.0,
+        policy="logit",
+        reward=Joint(features=cost),
+    ).fit(panel)
+    theta = -fit.reward(np.array([[4.0]]))[0, 0] / 4
+    # The standard error of theta in a sample of this size is about 0.01.
+    assert theta == pytest.approx(1.0, abs=0.04)
+    with pytest.raises(DataError, match="fit again"):
+        fit.at_temperature(2.0)
+
+
+@pytest.mark.parametrize("model", ["linear", "network"])
+def test_the_likelihood_step_improves_on_regression(paper, model):
+    world, panel = paper
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Likelihood(model)).fit(
+        panel
+    )
+    assert nmse(fit, world) < 0.5
+    assert "likelihood" in fit.stages["reward"]
+
+
+def test_messages():
+    with pytest.raises(DataError, match="`model` must be"):
+        Likelihood("forest")
+    panel = deeppqr.worlds.PaperWorld(p=2).simulate(steps=500, units=10, seed=1)
+    wrong = Joint(features=lambda states: np.ones(3))
+    with pytest.raises(DataError, match="`features` must return"):
+        deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=wrong).fit(panel)
+
+
+def test_a_group_that_says_nothing_is_shrunk_away():
+    rng = np.random.default_rng(0)
+    design = rng.normal(size=(4_000, 3, 6))
+    theta = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.0])
+    noise = rng.gumbel(size=(4_000, 3))
+    action = (design @ theta + noise).argmax(axis=1)
+    choices = Choices(design, np.zeros((4_000, 3)), action, np.ones(4_000))
+    fit = fit_ridge_logit(choices, np.array([0, 0, 0, 1, 1, 1]))
+    np.testing.assert_allclose(fit.theta, theta, atol=0.1)
+    assert fit.effective[1] < 1.5 < fit.effective[0]
+    free = fit_ridge_logit(choices, np.full(6, FREE))
+    gradient, _ = choices.derivatives(free.theta)
+    np.testing.assert_allclose(gradient, 0, atol=0.5)
