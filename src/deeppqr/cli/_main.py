@@ -5,15 +5,16 @@ What a person can put right ends in one message and exit status 2; an interrupt 
 """
 
 import argparse
+import os
 import re
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
 from .._errors import DeepPQRError
-from . import _demo, _fit, _predict, _simulate
+from . import _demo, _fit, _predict, _simulate, _study
 
-JOBS = (_demo, _fit, _predict, _simulate)
+JOBS = (_demo, _fit, _predict, _simulate, _study)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,8 +34,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             file=sys.stderr,
         )
         return 2
-    except KeyboardInterrupt:
-        print("deeppqr: interrupted; nothing was written.", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        what = str(stop) or "interrupted; nothing was written."
+        print(f"deeppqr: {what}", file=sys.stderr, flush=True)
+        if arguments is None:
+            # A computation may still be running, and unloading JAX under it crashes.
+            sys.stdout.flush()
+            os._exit(130)
         return 130
     return 0
 

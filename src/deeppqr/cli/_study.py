@@ -1,0 +1,70 @@
+"""`deeppqr study`: a figure or table of the benchmark, resumable."""
+
+import argparse
+import shlex
+from pathlib import Path
+
+from .._errors import DeepPQRError
+from ..studies import STUDIES, all_options, find_study, run_study
+from ._common import add_quiet, say
+
+
+def register(jobs) -> None:
+    parser = jobs.add_parser("study", help="a figure or table of the benchmark")
+    parser.add_argument("--list", action="store_true", help="name the studies")
+    parser.set_defaults(run=run, quiet=False, study=None)
+    names = parser.add_subparsers(metavar="NAME", dest="study")
+    for study in STUDIES.values():
+        job = names.add_parser(study.name, help=study.title, description=study.title)
+        job.add_argument(
+            "--out", type=Path, help=f"folder, new or to go on with (runs/{study.name})"
+        )
+        for name, option in all_options(study).items():
+            job.add_argument(
+                f"--{name.replace('_', '-')}",
+                type=option.type,
+                nargs=option.nargs,
+                default=option.default,
+                help=f"{option.help} (default: {_shown(option.default)})",
+            )
+        add_quiet(job)
+
+
+def run(arguments: argparse.Namespace) -> None:
+    if arguments.list:
+        for study in STUDIES.values():
+            print(f"{study.name:<18}{study.title}")
+        return
+    if arguments.study is None:
+        raise DeepPQRError(f"study: name one of {sorted(STUDIES)}, or ask with --list.")
+    study = find_study(arguments.study)
+    folder = arguments.out or Path("runs") / study.name
+    settings = {name: getattr(arguments, name) for name in all_options(study)}
+    try:
+        outcome = run_study(study, folder, settings, lambda line: say(arguments, line))
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "interrupted; finished tasks are kept. Go on with:\n"
+            f"  {_command(study, folder, settings)}"
+        ) from None
+    say(arguments, f"\n{outcome.text}\n\nIn {folder}/: table.csv, summary.txt and figures")
+    if outcome.failures:
+        name, error = next(iter(outcome.failures.items()))
+        raise DeepPQRError(
+            f"{len(outcome.failures)} of {outcome.num_tasks} tasks failed, the first of "
+            f"them {name}: {error}. The same command tries them again."
+        )
+
+
+def _command(study, folder: Path, settings: dict) -> str:
+    """What to type to go on."""
+    words = ["deeppqr", "study", study.name, "--out", str(folder)]
+    for name, option in all_options(study).items():
+        if settings[name] != option.default:
+            words += [f"--{name.replace('_', '-')}", *_shown(settings[name], quote=False)]
+    return shlex.join(words)
+
+
+def _shown(value, *, quote: bool = True):
+    words = [str(each) for each in value] if isinstance(value, list) else [str(value)]
+    return shlex.join(words) if quote else words

@@ -1,0 +1,30 @@
+"""The benchmark, one file per figure or table: tidy rows in, tables and figures out."""
+
+from typing import Any
+
+from .._errors import DataError
+from ._error_budget import ErrorBudget as ErrorBudget
+from ._reward_recovery import RewardRecovery as RewardRecovery
+from ._runner import Outcome as Outcome
+from ._runner import attempt as attempt
+from ._runner import run_study as run_study
+from ._study import Option as Option
+from ._study import Study as Study
+from ._study import Task as Task
+from ._study import all_options as all_options
+
+STUDIES: dict[str, Study] = {
+    study.name: study for study in (RewardRecovery(), ErrorBudget())
+}
+
+
+def find_study(name: str) -> Study:
+    """The study of this name."""
+    if name not in STUDIES:
+        raise DataError(f"There is no study {name!r}; there are {sorted(STUDIES)}.")
+    return STUDIES[name]
+
+
+def run_task(study: str, task: Task) -> dict[str, Any]:
+    """The record of one task of a named study, in whatever process this is."""
+    return attempt(find_study(study), task)

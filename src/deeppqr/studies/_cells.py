@@ -1,0 +1,82 @@
+"""The worlds of the benchmark as cells: which world, how large, how much data."""
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from ._study import Option, Task, choose
+
+IRRELEVANT_TRAJECTORIES = 1_000
+"""Where irrelevant variables are added, as in the published comparison."""
+
+WORLDS = {
+    "paper": "the paper's world",
+    "known-cost-bus": "buses with a known replacement cost",
+    "samq-bus": "the buses of the SAmQ paper",
+}
+
+WORLD_OPTIONS = {
+    "worlds": Option(str, "+", list(WORLDS), f"among {', '.join(WORLDS)}"),
+    "p": Option(int, "+", [5, 10, 20, 40], "state variables (paper)"),
+    "scale": Option(float, "+", [1.0, 10.0], "size of the reward (paper)"),
+    "steps": Option(int, None, 50_000, "decisions in all (paper)"),
+    "units": Option(int, None, 50, "units (paper)"),
+    "trajectories": Option(
+        int, "*", [50, 250, 500, 1000, 2500, 5000], "buses (known-cost-bus)"
+    ),
+    "irrelevant": Option(
+        int,
+        "*",
+        [2, 5, 20, 50, 100],
+        f"irrelevant variables, with {IRRELEVANT_TRAJECTORIES:,} buses (known-cost-bus)",
+    ),
+    "samq_steps": Option(int, None, 5_000, "decisions of the one bus (samq-bus)"),
+}
+
+
+def cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """Every cell under these settings: a world and its parameters, without a seed."""
+    of_world = {
+        "paper": [
+            {"p": p, "scale": scale, "steps": settings["steps"], "units": settings["units"]}
+            for scale, p in product(settings["scale"], settings["p"])
+        ],
+        "known-cost-bus": [
+            {"trajectories": number, "irrelevant": 0} for number in settings["trajectories"]
+        ]
+        + [
+            {"trajectories": IRRELEVANT_TRAJECTORIES, "irrelevant": number}
+            for number in settings["irrelevant"]
+        ],
+        "samq-bus": [{"steps": settings["samq_steps"]}],
+    }
+    names = choose("worlds", settings["worlds"], WORLDS)
+    return [{"world": name, **cell} for name in names for cell in of_world[name]]
+
+
+def cell_name(cell: dict[str, Any]) -> str:
+    """A cell as part of a file name."""
+    sizes = {name: value for name, value in cell.items() if name != "world"}
+    return "_".join([cell["world"], *(f"{key}={sizes[key]:g}" for key in sizes)])
+
+
+def cell_tasks(
+    settings: dict[str, Any],
+    role: str,
+    names: Sequence[str],
+    *,
+    without: Mapping[str, Sequence[str]],
+) -> list[Task]:
+    """A task per cell, seed and name of a method or variant, whose `role` that is.
+
+    `without` lists by name the worlds in which there is no such thing. The names vary
+    fastest, so that a world is made once for all of them.
+    """
+    tasks = []
+    for cell in cells(settings):
+        for seed in settings["seeds"]:
+            for name in names:
+                if cell["world"] not in without.get(name, ()):
+                    label = f"{cell_name(cell)}_{name.replace(' ', '-')}_seed={seed}"
+                    tasks.append(Task(label, {"cell": cell, role: name, "seed": seed}))
+    return tasks

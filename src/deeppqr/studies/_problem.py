@@ -1,0 +1,104 @@
+"""A cell with a seed becomes a problem: a world, decisions in it, states to be scored at.
+
+Of a seed s, the world is drawn with s, the demonstrations with 100,000 + s and the states
+that are scored with 200,000 + s.
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ..panel import Panel
+from ..worlds import KnownCostBus, PaperWorld, SamqBus
+
+DEMONSTRATIONS, SCORED = 100_000, 200_000
+PERIODS = 100
+"""Decisions of each bus with a known replacement cost."""
+TRAIN_SHARE = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What a method is given to learn from, and where it is compared with the truth."""
+
+    world: Any
+    panel: Panel
+    states: Float[np.ndarray, "row state_feature"]
+    held_out: Panel | None = None
+    """Decisions at `states`, where the decisions themselves are scored."""
+
+    @property
+    def anchor(self) -> int:
+        """The anchor's column."""
+        return self.panel.action_index(anchoring(self.world)["anchor"])
+
+    @cached_property
+    def reward(self) -> Float[np.ndarray, "row action"]:
+        """The true reward at the scored states."""
+        return self.world.reward(self.states)
+
+    @cached_property
+    def q(self) -> Float[np.ndarray, "row action"]:
+        """The true Q at the scored states."""
+        return self.world.q(self.states)
+
+    @cached_property
+    def log_policy(self) -> Float[np.ndarray, "row action"]:
+        """The true policy at the scored states."""
+        return self.world.log_policy(self.states)
+
+
+def anchoring(world: Any) -> dict[str, Any]:
+    """The anchor and its reward, as every estimator is told them."""
+    return {
+        "anchor": getattr(world, "anchor", 0),
+        "anchor_reward": getattr(world, "anchor_reward", 0.0),
+    }
+
+
+def preferences(world: Any) -> dict[str, Any]:
+    """The agent's discount and temperature, as every estimator is told them."""
+    return {"discount": world.discount, "temperature": world.temperature}
+
+
+def pose(cell: dict[str, Any], seed: int) -> Problem:
+    """The problem of a cell and a seed; the last one is kept for the next method."""
+    return _pose(json.dumps(cell, sort_keys=True), seed)
+
+
+@lru_cache(maxsize=1)
+def _pose(cell: str, seed: int) -> Problem:
+    sizes = json.loads(cell)
+    return POSERS[sizes.pop("world")](seed, **sizes)
+
+
+def _paper(seed: int, *, p: int, scale: float, steps: int, units: int) -> Problem:
+    world = PaperWorld(p=p, reward_scale=scale, seed=seed)
+    panel = world.simulate(steps=steps, units=units, seed=DEMONSTRATIONS + seed)
+    fresh = world.simulate(steps=steps, units=units, seed=SCORED + seed)
+    return Problem(world, panel, fresh.state[::10])
+
+
+def _known_cost_bus(seed: int, *, trajectories: int, irrelevant: int) -> Problem:
+    world = KnownCostBus(irrelevant=irrelevant)
+    panel = world.simulate(
+        steps=PERIODS * trajectories, units=trajectories, seed=DEMONSTRATIONS + seed
+    )
+    # Units are independent and alike: the first of them are as good as any.
+    train = panel.unit < round(TRAIN_SHARE * trajectories)
+    held_out = panel.select(~train)
+    return Problem(world, panel.select(train), held_out.state, held_out)
+
+
+def _samq_bus(seed: int, *, steps: int) -> Problem:
+    world = SamqBus()
+    panel = world.simulate(steps=steps, units=1, seed=DEMONSTRATIONS + seed)
+    fresh = world.simulate(steps=steps, units=1, seed=SCORED + seed)
+    return Problem(world, panel, fresh.state)
+
+
+POSERS = {"paper": _paper, "known-cost-bus": _known_cost_bus, "samq-bus": _samq_bus}

@@ -1,0 +1,146 @@
+"""Run what is left of a study and report on all of it."""
+
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from .._errors import DataError
+from .._progress import show, track
+from ._folder import StudyFolder
+from ._study import Study, Task, complete, plain
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Where a study stands after a run."""
+
+    folder: Path
+    text: str
+    """What was run and what was found."""
+    num_tasks: int
+    failures: dict[str, str]
+    """Why, by task, where a task failed. Another run tries these again."""
+
+
+def run_study(
+    study: Study,
+    folder: Path,
+    settings: Mapping[str, Any] | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> Outcome:
+    """Run the tasks of a study that `folder` does not hold yet, then report on all.
+
+    The folder gets `study.json`, a file in `tasks/` per task, `table.csv`, `summary.txt`
+    and the study's figures. An interrupt leaves what was finished; the same call goes on
+    from there. A task that fails is kept with its error and does not stop the others.
+
+    Parameters
+    ----------
+    settings
+        Values of the study's options; the others have their defaults.
+    say
+        Told what happens, line by line.
+    """
+    chosen = complete(study, settings or {})
+    tasks = study.tasks(chosen)
+    _refuse_repeated(tasks)
+    store = StudyFolder.open(folder, study, chosen)
+    pending = [task for task in tasks if store.finished(task) is None]
+    done = len(tasks) - len(pending)
+    say(f"{study.name}: {len(tasks)} tasks, {done} finished already, in {store.path}")
+    with track(study.name, len(pending)) as progress:
+        for number, task in enumerate(pending, start=done + 1):
+            with show(False):  # one bar at a time
+                record = attempt(study, task)
+            store.keep(task, record)
+            progress.advance(note=task.name)
+            state = record.get("error") or f"{record['seconds']:.1f} s"
+            say(f"[{number}/{len(tasks)}] {task.name}: {state}")
+    return _conclude(study, store, tasks, chosen)
+
+
+def attempt(study: Study, task: Task) -> dict[str, Any]:
+    """The record of one task: its rows and its time, or the error it ended in.
+
+    Warnings are kept in the record.
+    """
+    start = time.perf_counter()
+    record: dict[str, Any] = {"task": task.name, "parameters": task.parameters}
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", UserWarning)
+        try:
+            record["rows"] = plain(study.run(task))
+        except Exception as problem:
+            record["error"] = f"{type(problem).__name__}: {problem}"
+            record["traceback"] = traceback.format_exc()
+    record["seconds"] = round(time.perf_counter() - start, 3)
+    record["warnings"] = [f"{w.category.__name__}: {w.message}" for w in caught]
+    return record
+
+
+def _conclude(study: Study, store: StudyFolder, tasks: list[Task], settings) -> Outcome:
+    import polars as pl
+
+    records = [store.finished(task) for task in tasks]
+    rows = [{"task": r["task"], **row} for r in records if r for row in r["rows"]]
+    failures = {
+        task.name: store.failure(task) or "has not run"
+        for task, record in zip(tasks, records, strict=True)
+        if record is None
+    }
+    num_warnings = sum(len(record["warnings"]) for record in records if record)
+    caveats = _caveats(failures, num_warnings, len(tasks))
+    with store.replacing() as partial:
+        found = "No task has finished: there is nothing to report."
+        if rows:
+            frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
+            frame.write_csv(partial / "table.csv")
+            found = study.report(frame, partial)
+            _append(partial / "summary.md", caveats)
+        text = "\n".join([_heading(study, settings), "", found, *caveats])
+        (partial / "summary.txt").write_text(text + "\n", encoding="utf-8")
+    return Outcome(store.path, text, len(tasks), failures)
+
+
+def _heading(study: Study, settings: dict[str, Any]) -> str:
+    values = {
+        name: " ".join(map(str, value)) if isinstance(value, list) else value
+        for name, value in settings.items()
+    }
+    lines = [f"  --{name.replace('_', '-')} {value}" for name, value in values.items()]
+    return "\n".join([f"{study.name}: {study.title}", *lines])
+
+
+def _caveats(failures: dict[str, str], num_warnings: int, num_tasks: int) -> list[str]:
+    """What the tables do not show: tasks that failed, warnings along the way."""
+    lines = []
+    if failures:
+        lines.append("")
+        lines.append(f"{len(failures)} of {num_tasks} tasks failed and are missing above:")
+        lines += [f"- {name}: {error}" for name, error in failures.items()]
+    if num_warnings:
+        lines.append("")
+        lines.append(f"{num_warnings} warnings are kept in the files of their tasks.")
+    return lines
+
+
+def _append(path: Path, lines: list[str]) -> None:
+    if path.exists() and lines:
+        with path.open("a", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+
+def _refuse_repeated(tasks: list[Task]) -> None:
+    names = [task.name for task in tasks]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise DataError(
+            f"Two tasks are called {repeated[0]} ({len(repeated)} such names). Is a value "
+            "given twice?"
+        )
+    if not tasks:
+        raise DataError("These settings leave no task to run.")

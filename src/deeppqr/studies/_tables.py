@@ -1,0 +1,116 @@
+"""Tables of a report: means over seeds, as text and as Markdown."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    import polars as pl
+
+MISSING = "-"
+WORDS = ("given",)
+"""Columns that hold no figures."""
+
+
+class Mean(NamedTuple):
+    """A mean over seeds, its standard error (None for one seed) and how many there are."""
+
+    value: float
+    error: float | None
+    count: int
+
+    def __str__(self) -> str:
+        error = "" if self.error is None else f" ({self.error:.2g})"
+        return f"{self.value:.3g}{error}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are printed."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """Aligned columns: words to the left, figures to the right."""
+        lines = [list(self.columns), *map(list, self.rows)]
+        width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        sides = [
+            str.ljust if number == 0 or name in WORDS else str.rjust
+            for number, name in enumerate(self.columns)
+        ]
+        aligned = (
+            "  ".join(
+                side(text, wide)
+                for side, text, wide in zip(sides, line, width, strict=True)
+            )
+            for line in lines
+        )
+        head, *body = (line.rstrip() for line in aligned)
+        return "\n".join([self.title, head, "-" * len(head), *body])
+
+    def markdown(self) -> str:
+        """A Markdown table under a bold title."""
+        rule = ["---", *["---:"] * (len(self.columns) - 1)]
+        lines = [
+            "| " + " | ".join(line) + " |" for line in (self.columns, rule, *self.rows)
+        ]
+        return "\n".join([f"**{self.title}**", "", *lines])
+
+
+def write_markdown(heading: str, tables: Sequence[Table], folder: Path) -> None:
+    """The tables as `summary.md`."""
+    parts = [f"# {heading}", *(table.markdown() for table in tables)]
+    (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+
+
+def means(
+    frame: "pl.DataFrame", by: Sequence[str], score: str
+) -> dict[tuple[Any, ...], Mean]:
+    """The mean of a score over the rows that agree in `by`, in their order."""
+    import polars as pl
+
+    kept = frame.filter(pl.col(score).is_not_null())
+    found = {}
+    for key, group in kept.group_by(by, maintain_order=True):
+        values = group[score].cast(pl.Float64).to_numpy()
+        many = len(values) > 1
+        error = float(values.std(ddof=1) / len(values) ** 0.5) if many else None
+        found[key] = Mean(float(values.mean()), error, len(values))
+    return found
+
+
+def method_table(
+    frame: "pl.DataFrame",
+    title: str,
+    *,
+    over: str,
+    score: str,
+    published: Mapping[str, Mapping[Any, float]] | None = None,
+) -> Table:
+    """A row per method and a column per size, with seconds and what a method was given.
+
+    Published means stand below ours. A cell with fewer seeds than the others says how
+    many it has.
+    """
+    found = means(frame, ["method", over], score)
+    sizes = sorted({size for _, size in found})
+    full = max(mean.count for mean in found.values())
+
+    def cell(method: str, size: Any) -> str:
+        mean = found.get((method, size))
+        if mean is None:
+            return MISSING
+        return f"{mean} [{mean.count}]" if mean.count < full else str(mean)
+
+    rows = []
+    for (method, given), group in frame.group_by(["method", "given"], maintain_order=True):
+        seconds = f"{group['seconds'].median():.3g}"
+        rows.append([method, *(cell(method, size) for size in sizes), seconds, given])
+    for name, values in (published or {}).items():
+        cells = [f"{values[size]:.3g}" if size in values else MISSING for size in sizes]
+        rows.append([f"{name}, published", *cells, MISSING, MISSING])
+    columns = ["method", *(f"{over} = {size:g}" for size in sizes), "seconds", "given"]
+    return Table(f"{title}; seeds: {full}", columns, rows)
