@@ -32,7 +32,7 @@ def register(jobs) -> None:
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument(
         "--policy",
-        choices=("auto", "frequency", "logit", "network", "airl"),
+        choices=("auto", "frequency", "logit", "network", "boosted", "airl"),
         default="auto",
     )
     parser.add_argument(
@@ -41,7 +41,9 @@ def register(jobs) -> None:
         default="auto",
     )
     parser.add_argument(
-        "--reward", choices=("auto", "table", "linear", "network"), default="auto"
+        "--reward",
+        choices=("auto", "evidence", "joint", "likelihood", "table", "linear", "network"),
+        default="auto",
     )
     parser.add_argument("--clip", type=float, help="smallest probability")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
