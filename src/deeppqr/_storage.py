@@ -51,15 +51,24 @@ def load(
     anchor_reward: Any = None,
     policy: Any = None,
     transition: Any = None,
+    reward_features: Any = None,
+    reward: Any = None,
 ) -> Fit:
     """Read a fit that `Fit.save` wrote; nothing in the folder is executed.
 
-    Functions are not stored: `anchor_reward`, `policy` and `transition` are those the fit
-    was made with, where they were functions.
+    Functions are not stored: the arguments are those the fit was made with, where they
+    were functions. `reward_features` are the `features` that a reward was known to be
+    linear in; `reward` is what a class of rewards of your own returned.
     """
     folder = Path(folder)
     header = _read_header(folder)
-    functions = {"anchor_reward": anchor_reward, "policy": policy, "transition": transition}
+    functions = {
+        "anchor_reward": anchor_reward,
+        "policy": policy,
+        "transition": transition,
+        "reward_features": reward_features,
+        "reward": reward,
+    }
     reader = _Reader(folder, header, {k: f for k, f in functions.items() if f is not None})
     try:
         fit = reader.unpack(header["fit"])
@@ -135,9 +144,14 @@ class _Parts:
 
 def _role(path: str) -> str:
     """Which argument of `load` gives back the function at this place in the tree."""
-    for role in ("anchor_reward", "transition", "policy", "reward_features", "reward"):
-        if role in path.split("."):
-            return role
+    # What feeds the anchor's equation is its reward; else a part is called by its role.
+    roles = {"bonus": "anchor_reward"} | {
+        role: role
+        for role in ("anchor_reward", "transition", "policy", "reward_features", "reward")
+    }
+    for part in reversed(path.split(".")):  # the innermost says what the function is
+        if part in roles:
+            return roles[part]
     raise StorageError(f"{path} is a function, which cannot be stored.")
 
 
@@ -294,6 +308,7 @@ def _known_classes() -> dict[str, type]:
         *(reward.BasisReward, reward.RewardBasis, reward.GivenBasis, reward.RewardGains),
         *(reward.NetworkLogitReward, reward.OwnReward, reward.FixedReward),
         *(reward.ChoicePolicy, reward.AnchorAhead, reward.FixedFunction),
+        reward.ValueColumn,
         *(reward.Projected, reward.OneStep, HiddenFeatures),
         *(transition.Moves, transition.MovedAhead, transition.RegressedAhead),
         transition.TableAhead,

@@ -1,12 +1,14 @@
 """Joint estimation and the likelihood step."""
 
+from dataclasses import dataclass, replace
+
 import numpy as np
 import pytest
 
 import deeppqr
-from deeppqr import DataError
+from deeppqr import DataError, StorageError
 from deeppqr._demo import score
-from deeppqr.reward import Joint, Likelihood
+from deeppqr.reward import AbstractRewardEstimator, Evidence, Joint, Likelihood
 from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
 
 
@@ -21,14 +23,20 @@ def joint(paper):
     return deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="joint").fit(paper[1])
 
 
+@pytest.fixture(scope="module")
+def plain(paper):
+    return deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear").fit(
+        paper[1]
+    )
+
+
 def nmse(fit, world):
     states = world.simulate(steps=2_000, units=20, seed=8).state
     return score("", fit.reward(states), world.reward(states)).nmse
 
 
-def test_joint_recovers_far_more_than_regression(paper, joint):
-    world, panel = paper
-    plain = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear").fit(panel)
+def test_joint_recovers_far_more_than_regression(paper, joint, plain):
+    world = paper[0]
     assert nmse(joint, world) < 0.3 * nmse(plain, world)
     assert nmse(joint, world) < 0.1
 
@@ -50,35 +58,69 @@ def test_it_is_stored_and_scales_with_the_temperature(paper, joint, tmp_path):
     np.testing.assert_allclose(doubled.reward(states), 2 * joint.reward(states))
 
 
-def test_a_known_form_on_the_buses():
+def bus_cost(states):
+    return np.stack([-states[:, 0], np.zeros(len(states))], axis=1)
+
+
+def test_a_known_form_on_the_buses(tmp_path):
     world = deeppqr.worlds.KnownCostBus()
     panel = world.simulate(steps=20_000, units=200, seed=3)
-    cost = lambda s: np.stack([-s[:, 0], np.zeros(len(s))], axis=1)
     fit = deeppqr.PQR(
         discount=0.95,
         anchor="replace",
         anchor_reward=-5.0,
         policy="logit",
-        reward=Joint(features=cost),
+        reward=Joint(features=bus_cost),
     ).fit(panel)
-    theta = -fit.reward(np.array([[4.0]]))[0, 0] / 4
+    at = np.array([[4.0]])
     # The standard error of theta in a sample of this size is about 0.01.
-    assert theta == pytest.approx(1.0, abs=0.04)
+    assert -fit.reward(at)[0, 0] / 4 == pytest.approx(1.0, abs=0.04)
     with pytest.raises(DataError, match="fit again"):
         fit.at_temperature(2.0)
+    folder = fit.save(tmp_path / "fit")
+    with pytest.raises(StorageError, match="reward_features"):
+        deeppqr.load(folder)
+    loaded = deeppqr.load(folder, reward_features=bus_cost)
+    np.testing.assert_array_equal(loaded.reward(at), fit.reward(at))
 
 
 @pytest.mark.parametrize("model", ["linear", "network"])
-def test_the_likelihood_step_improves_on_regression(paper, model):
+def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     world, panel = paper
     fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Likelihood(model)).fit(
         panel
     )
     assert nmse(fit, world) < 0.5
     assert "likelihood" in fit.stages["reward"]
+    loaded = deeppqr.load(fit.save(tmp_path / "fit"))
+    states = panel.state[:20]
+    np.testing.assert_allclose(loaded.reward(states), fit.reward(states), rtol=1e-6)
+
+
+def test_the_reward_that_held_out_units_refute_is_not_used(paper):
+    """Scores far above any reward's make the policy the better explanation."""
+    panel = paper[1]
+    model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Evidence())
+    assert "kept" in model.fit(panel).stages["reward"]
+
+    scores = np.full(len(panel), -0.01)
+    refuted = replace(model, reward=_Refuted(scores)).fit(panel)
+    assert "a simpler reward was refuted" in refuted.stages["reward"]
+
+
+@dataclass(frozen=True, eq=False)
+class _Refuted(AbstractRewardEstimator):
+    """Evidence judged against scores of our own."""
+
+    scores: np.ndarray
+
+    def fit(self, panel, value, *, key):
+        return Evidence(self.scores).fit(panel, value, key=key)
 
 
 def test_messages():
+    with pytest.raises(DataError, match="`rounds` must be at least 1"):
+        Joint(rounds=0)
     with pytest.raises(DataError, match="`model` must be"):
         Likelihood("forest")
     panel = deeppqr.worlds.PaperWorld(p=2).simulate(steps=500, units=10, seed=1)

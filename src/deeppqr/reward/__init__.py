@@ -4,15 +4,16 @@ from typing import Any
 
 from .._errors import DataError
 from .._sklearn import refuse_class, refuse_classifier
-from ._auto import Auto as Auto
 from ._evaluation import OneStep as OneStep
 from ._evaluation import Projected as Projected
+from ._evidence import Evidence as Evidence
 from ._joint import BasisReward as BasisReward
 from ._joint import Joint as Joint
 from ._joint import RewardGains as RewardGains
 from ._likelihood import Likelihood as Likelihood
 from ._likelihood import NetworkLogitReward as NetworkLogitReward
 from ._likelihood import OwnReward as OwnReward
+from ._likelihood import ValueColumn as ValueColumn
 from ._re import RE as RE
 from ._refined import AnchorAhead as AnchorAhead
 from ._refined import ChoicePolicy as ChoicePolicy
@@ -40,7 +41,7 @@ from ._temperature import select_temperature as select_temperature
 
 NAMES = {
     "auto": RE,
-    "evidence": Auto,
+    "evidence": Evidence,
     "joint": Joint,
     "likelihood": Likelihood,
     "regression": RE,

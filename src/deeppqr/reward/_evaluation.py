@@ -17,8 +17,7 @@ from jaxtyping import Float
 
 from .._basis import AbstractFeatures, penalty
 from ..policy import AbstractPolicy
-from ..transition import AbstractAhead, AbstractTransition
-from ..transition._transition import in_pieces
+from ..transition import AbstractAhead, AbstractTransition, in_pieces
 
 RIDGE = 1.0
 """In pseudo-rows: the system is free of noise where the law is, and need only be sound."""

@@ -23,12 +23,12 @@ import numpy as np
 from jaxtyping import Float
 
 from .._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
+from .._errors import DataError
 from .._network import Training, squared_error, train
 from .._random import numpy_rng
 from ..anchor import AnchoredValue
 from ..panel import Panel, unit_folds
-from ..transition import AbstractTransition, Table, learn_transition
-from ..transition._transition import in_pieces
+from ..transition import AbstractTransition, Table, in_pieces, learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._evaluation import OneStep, PolicyEvaluation, Projected
@@ -79,6 +79,10 @@ class Joint(AbstractRewardEstimator):
     rounds: int = 2
     rows: int = 12_500
     training: Training = field(default_factory=lambda: Training(members=2))
+
+    def __post_init__(self):
+        if self.rounds < 1:
+            raise DataError(f"`rounds` must be at least 1, but it is {self.rounds}.")
 
     @property
     def is_affine(self) -> bool:

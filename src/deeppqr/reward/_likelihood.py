@@ -20,9 +20,9 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._network import Ensemble, Training, train
 from .._random import numpy_rng
+from ..anchor import AnchoredValue
 from ..panel import Panel, unit_folds
-from ..transition import learn_transition
-from ..transition._transition import in_pieces
+from ..transition import in_pieces, learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._joint import FOLDS, BasisReward
@@ -82,7 +82,7 @@ class Likelihood(AbstractRewardEstimator):
     def fit(self, panel, value, *, key):
         key_folds, key_law, key_model = jr.split(key, 3)
         learned = learn_transition(panel, value.policy, key=key_law)
-        ahead = learned.law.ahead(lambda s: value(s).value[:, None] / value.temperature)
+        ahead = learned.law.ahead(ValueColumn(value))
         fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))
 
         def offset(state: np.ndarray) -> np.ndarray:
@@ -97,7 +97,7 @@ class Likelihood(AbstractRewardEstimator):
         elif self.model == "network":
             scores = in_pieces(offset, panel.state)
             reward, held_out = self._network(panel, value.anchor, scores, fold, key_model)
-            note = f"{self.training.members} networks"
+            note = f"{len(reward.ensemble.held_out_loss)} networks"
         else:
             reward, held_out, note = self._linear(panel, value, offset, fold, key_model)
         refined = refine(value, reward, ahead)
@@ -148,6 +148,18 @@ class Likelihood(AbstractRewardEstimator):
         scores = scores[fold, np.arange(len(fold))]
         chosen = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
         return NetworkLogitReward(ensemble), chosen[np.arange(len(fold)), panel.action]
+
+
+@dataclass(frozen=True, eq=False)
+class ValueColumn:
+    """V in units of the temperature, as a function with one column."""
+
+    value: AnchoredValue
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row 1"]:
+        return self.value(state).value[:, None] / self.value.temperature
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from .. import transition
 from ..anchor import KnownTransition
 from ..mdp import Law
 from ..panel import Cells
-from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
+from ..transition import Steps
+from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 
 
 @dataclass(frozen=True)
@@ -22,19 +24,12 @@ class Table(AbstractRewardEstimator):
 
     def fit(self, panel, value, *, key):
         del key
-        rows = panel.is_transition
         cells = Cells.of(panel.state)
-        at = cells.locate(panel.state[rows]) * panel.num_actions + panel.action[rows]
-        size = len(cells) * panel.num_actions
-        weight = panel.weight[rows]
-        total = np.bincount(at, weight * next_values(panel, value)[rows], size)
-        mass = np.bincount(at, weight, size)
-        with np.errstate(invalid="ignore", divide="ignore"):
-            table = (total / mass).reshape(-1, panel.num_actions)
-        empty = int((mass == 0).sum())
-        note = f"means in {len(cells):,} states" + (
-            f"; {empty} of {size} (state, action) pairs never seen" if empty else ""
-        )
+        law = transition.Table(cells, Steps.of(panel))
+        table = law.ahead(lambda state: value(state).value[:, None]).table[:, :, 0]
+        note = f"means in {len(cells):,} states"
+        if law.num_unseen:
+            note += f"; {law.num_unseen} of {table.size} (state, action) pairs never seen"
         return RewardFit(TableReward(cells, table, value.discount), note)
 
 

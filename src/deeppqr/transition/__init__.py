@@ -12,3 +12,4 @@ from ._transition import AbstractAhead as AbstractAhead
 from ._transition import AbstractTransition as AbstractTransition
 from ._transition import StateFunction as StateFunction
 from ._transition import Steps as Steps
+from ._transition import in_pieces as in_pieces

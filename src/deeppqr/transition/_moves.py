@@ -10,7 +10,7 @@ Its use is that a function of the next state need not be learned again as a func
 the state: $E[f(s')|s,a]$ is f itself, at the few places where the step can lead.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
@@ -89,17 +89,7 @@ class Moves(AbstractTransition):
         landing = self.landing
         if len(landing) > MAX_LANDINGS:
             landing = landing[np.sort(rng.permutation(len(landing))[:MAX_LANDINGS])]
-        return Moves(
-            self.keeps,
-            self.step,
-            self.deviation,
-            self.probability,
-            trees,
-            of_aim,
-            landing,
-            self.low,
-            self.high,
-        )
+        return replace(self, fate=trees, fate_of_aim=of_aim, landing=landing)
 
     def _learn_fate(self, steps: Steps, fate, *, key, rng) -> tuple[BoostedTrees, bool]:
         """Boosted trees on where a step starts, or one exact tree on where it aims.

@@ -11,32 +11,32 @@ from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 @dataclass(frozen=True, eq=False)
 class Table(AbstractTransition):
-    """Means over the rows of each state and action; every pair must have been seen."""
+    """Means over the rows of each state and action; NaN where a pair was never seen."""
 
     cells: Cells
     steps: Steps
 
     @classmethod
     def learn(cls, steps: Steps) -> "Table | None":
-        """The table, or None where some pair (state, action) was never seen."""
+        """The table of all states, or None where some pair (state, action) is unseen."""
         cells = Cells.of(np.concatenate([steps.state, steps.next_state]))
         table = cls(cells, steps)
-        return table if (table._mass() > 0).all() else None
+        return table if table.num_unseen == 0 else None
+
+    @property
+    def num_unseen(self) -> int:
+        """Pairs of a state and an action without rows."""
+        return int((self._mass() == 0).sum())
 
     def ahead(self, function: StateFunction) -> "TableAhead":
-        values = function(self.cells.states)
-        after = values[self.cells.require(self.steps.next_state)]
-        after[self.steps.ends] = 0.0
-        pair, mass = self._pair(), self._mass()
-        total = np.stack(
-            [
-                np.bincount(pair, self.steps.weight * column, len(mass))
-                for column in after.T
-            ],
-            axis=1,
-        )
-        shape = (len(self.cells), self.steps.num_actions, -1)
-        return TableAhead(self.cells, (total / mass[:, None]).reshape(shape))
+        steps, pair, mass = self.steps, self._pair(), self._mass()
+        total = [
+            np.bincount(pair, steps.weight * column, len(mass))
+            for column in steps.follow(function).T
+        ]
+        with np.errstate(invalid="ignore", divide="ignore"):
+            mean = np.stack(total, axis=1) / mass[:, None]
+        return TableAhead(self.cells, mean.reshape(len(self.cells), steps.num_actions, -1))
 
     def _pair(self) -> np.ndarray:
         cell = self.cells.require(self.steps.state)

@@ -12,12 +12,12 @@ from ._reward import AbstractRewardEstimator, RewardFit
 
 
 @dataclass(frozen=True, eq=False)
-class Auto(AbstractRewardEstimator):
+class Evidence(AbstractRewardEstimator):
     """Joint estimation, if the choices it explains predict held-out units as well as the
     policy does; otherwise the paper's RE, which explains any policy.
 
     A reward of limited complexity restricts the policy. Where the restriction costs
-    held-out likelihood, more than its standard error, it is refuted.
+    held-out likelihood, more than twice its standard error, it is refuted.
     """
 
     policy_scores: Float[np.ndarray, " row"] | None = None
@@ -44,4 +44,4 @@ class Auto(AbstractRewardEstimator):
         return RE()
 
     def judged_against(self, held_out):
-        return Auto(held_out)
+        return Evidence(held_out)
