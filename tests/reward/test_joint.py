@@ -8,7 +8,7 @@ import pytest
 import deeppqr
 from deeppqr import DataError, StorageError
 from deeppqr._demo import score
-from deeppqr.reward import AbstractRewardEstimator, Evidence, Joint, Likelihood
+from deeppqr.reward import AbstractRewardEstimator, Auto, Joint, Likelihood
 from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
 
 
@@ -100,7 +100,7 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
 def test_the_reward_that_held_out_units_refute_is_not_used(paper):
     """Scores far above any reward's make the policy the better explanation."""
     panel = paper[1]
-    model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Evidence())
+    model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Auto())
     assert "kept" in model.fit(panel).stages["reward"]
 
     scores = np.full(len(panel), -0.01)
@@ -110,12 +110,12 @@ def test_the_reward_that_held_out_units_refute_is_not_used(paper):
 
 @dataclass(frozen=True, eq=False)
 class _Refuted(AbstractRewardEstimator):
-    """Evidence judged against scores of our own."""
+    """`Auto` judged against scores of our own."""
 
     scores: np.ndarray
 
     def fit(self, panel, value, *, key):
-        return Evidence(self.scores).fit(panel, value, key=key)
+        return Auto(self.scores).fit(panel, value, key=key)
 
 
 def test_messages():

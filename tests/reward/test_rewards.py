@@ -94,5 +94,5 @@ def test_terminal_actions_have_no_continuation():
 
 
 def test_messages():
-    with pytest.raises(DataError, match=r"`reward` must be one of \['auto', 'evidence'"):
+    with pytest.raises(DataError, match=r"`reward` must be one of \['auto', 'joint'"):
         resolve(3)

@@ -42,7 +42,7 @@ def register(jobs) -> None:
     )
     parser.add_argument(
         "--reward",
-        choices=("auto", "evidence", "joint", "likelihood", "table", "linear", "network"),
+        choices=("auto", "joint", "likelihood", "table", "linear", "network"),
         default="auto",
     )
     parser.add_argument("--clip", type=float, help="smallest probability")

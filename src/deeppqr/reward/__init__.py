@@ -4,9 +4,10 @@ from typing import Any
 
 from .._errors import DataError
 from .._sklearn import refuse_class, refuse_classifier
+from ._auto import Auto as Auto
 from ._evaluation import OneStep as OneStep
 from ._evaluation import Projected as Projected
-from ._evidence import Evidence as Evidence
+from ._joint import FOLDS as FOLDS
 from ._joint import BasisReward as BasisReward
 from ._joint import Joint as Joint
 from ._joint import RewardGains as RewardGains
@@ -14,6 +15,7 @@ from ._likelihood import Likelihood as Likelihood
 from ._likelihood import NetworkLogitReward as NetworkLogitReward
 from ._likelihood import OwnReward as OwnReward
 from ._likelihood import ValueColumn as ValueColumn
+from ._likelihood import fit_offset_logit as fit_offset_logit
 from ._re import RE as RE
 from ._refined import AnchorAhead as AnchorAhead
 from ._refined import ChoicePolicy as ChoicePolicy
@@ -40,8 +42,7 @@ from ._temperature import AffineReward as AffineReward
 from ._temperature import select_temperature as select_temperature
 
 NAMES = {
-    "auto": RE,
-    "evidence": Evidence,
+    "auto": Auto,
     "joint": Joint,
     "likelihood": Likelihood,
     "regression": RE,

@@ -5,8 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ._reward_basis import LEVELS, GivenBasis, RewardBasis
-from ._ridge_logit import Choices, RidgeLogit, fit_ridge_logit, held_out_scores
+from ._reward_basis import APART, LEVELS, GivenBasis, RewardBasis
+from ._ridge_logit import (
+    FREE,
+    Choices,
+    RidgeLogit,
+    fit_ridge_logit,
+    held_out_predictor,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -14,20 +20,25 @@ class Chosen:
     """Coefficients of all features, zero where simpler rewards do as well."""
 
     theta: Float[np.ndarray, " feature"]
-    fit: RidgeLogit
     name: str
-    held_out: Float[np.ndarray, " row"]
-    """Log-probability of each choice under coefficients found without its fold."""
+    judged: "Judged"
     evidence: tuple[tuple[str, float], ...]
     """Levels of complexity with their held-out log-likelihood, simplest first."""
 
     @property
+    def held_out(self) -> Float[np.ndarray, " row"]:
+        """Log-probability of each choice under coefficients found without its fold."""
+        return self.judged.scores
+
+    @property
     def note(self) -> str:
-        used = float(self.fit.effective.sum()) or float(len(self.fit.theta))
+        fit, factor = self.judged.fit, self.judged.factor
+        used = float(fit.effective.sum()) or float(len(fit.theta))
         compared = ", ".join(f"{name} {score:.5f}" for name, score in self.evidence)
+        shrunk = f", times {factor:.2f}" if factor < 0.995 else ""
         return (
-            f"{self.name}, {used:.1f} effective coefficients (held-out log-likelihood: "
-            f"{compared})"
+            f"{self.name}, {used:.1f} effective coefficients{shrunk} (held-out "
+            f"log-likelihood: {compared})"
         )
 
 
@@ -39,55 +50,79 @@ def choose_level(
     About as well: the best one's advantage does not exceed twice its standard error.
     """
     if isinstance(basis, GivenBasis):
-        fit, scores = _judge(choices, basis.group, fold)
-        mean = float(np.average(scores, weights=choices.weight))
-        return Chosen(fit.theta, fit, "given features", scores, (("given", mean),))
+        judged = _judge(choices, basis.group, fold, shrink=False)
+        mean = float(np.average(judged.scores, weights=choices.weight))
+        return Chosen(judged.theta, "given features", judged, (("given", mean),))
     tried = []
     for level in range(int(basis.level.max()) + 1):
         used = basis.level <= level
         group = np.unique(basis.group[used], return_inverse=True)[1]
-        fit, scores = _judge(choices.use(used), group, fold)
-        theta = np.zeros(len(used))
-        theta[used] = fit.theta
-        tried.append((LEVELS[level], theta, fit, scores))
-    means = [float(np.average(t[3], weights=choices.weight)) for t in tried]
+        tried.append((used, _judge(choices.use(used), group, fold)))
+    means = [float(np.average(j.scores, weights=choices.weight)) for _, j in tried]
     best = int(np.argmax(means))
     # Linear terms are shrunk anyway: constants must be better, not just about as good.
     simplest = 0 if best == 0 else 1
     pick = next(
-        index
-        for index in range(simplest, best + 1)
-        if not clearly_better(tried[best][3], tried[index][3], choices.weight)
+        level
+        for level in range(simplest, best + 1)
+        if not clearly_better(tried[best][1].scores, tried[level][1].scores, choices.weight)
     )
-    name, theta, fit, scores = tried[pick]
-    evidence = tuple((t[0], mean) for t, mean in zip(tried, means, strict=True))
-    return Chosen(theta, fit, name, scores, evidence)
+    used, judged = tried[pick]
+    theta = np.zeros(len(used))
+    theta[used] = judged.theta
+    evidence = tuple(zip(LEVELS, means, strict=False))
+    return Chosen(theta, LEVELS[pick], judged, evidence)
 
 
 def choose_grouping(
     choices: Choices, basis: RewardBasis, fold: Int[np.ndarray, " row"]
 ) -> RewardBasis:
-    """Whether actions depart from a smooth function of their number, and whether state
-    variables need penalties of their own: only if held-out units clearly say so."""
+    """Whether actions depart from a smooth function of their number, and which terms need
+    penalties of their own: only if held-out units clearly say so."""
 
     def score(candidate: RewardBasis, used: Bool[np.ndarray, " feature"]) -> np.ndarray:
-        return _judge(choices.use(used), candidate.group, fold)[1]
+        return _judge(choices.use(used), candidate.group, fold).scores
 
-    smooth, used = basis.without_free_shapes(), ~basis.is_free
-    scores = score(smooth, used)
+    chosen, used = basis.without_free_shapes(), ~basis.is_free
+    best = score(chosen, used)
     if basis.is_free.any():
         every = np.ones(len(used), dtype=bool)
         freer = score(basis, every)
-        if clearly_better(freer, scores, choices.weight):
-            smooth, used, scores = basis, every, freer
-    apart = replace(smooth, by_variable=True)
-    own = clearly_better(score(apart, used), scores, choices.weight)
-    return apart if own else smooth
+        if clearly_better(freer, best, choices.weight):
+            chosen, used, best = basis, every, freer
+    for apart in APART[1:]:
+        candidate = replace(chosen, apart=apart)
+        scores = score(candidate, used)
+        if clearly_better(scores, best, choices.weight):
+            chosen, best = candidate, scores
+    return chosen
 
 
-def _judge(choices: Choices, group: np.ndarray, fold: np.ndarray):
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """A fitted logit with what held-out units say of it."""
+
+    fit: RidgeLogit
+    factor: float
+    """At most one: by how much held-out units would have its coefficients smaller."""
+    scores: Float[np.ndarray, " row"]
+
+    @property
+    def theta(self) -> Float[np.ndarray, " feature"]:
+        return self.factor * self.fit.theta
+
+
+def _judge(choices: Choices, group: np.ndarray, fold: np.ndarray, *, shrink=True) -> Judged:
     fit = fit_ridge_logit(choices, group)
-    return fit, held_out_scores(choices, fit, group, fold)
+    predictor = held_out_predictor(choices, fit, group, fold)
+    alone = replace(choices, design=predictor[:, :, None])
+    full, none = alone.chosen(np.ones(1)), alone.chosen(np.zeros(1))
+    factor = 1.0
+    # Where there is next to nothing to choose penalties by, they are noise themselves.
+    if shrink and not clearly_better(full, none, choices.weight):
+        best = fit_ridge_logit(alone, np.array([FREE])).theta[0]
+        factor = float(np.clip(best, 0.0, 1.0))
+    return Judged(fit, factor, alone.chosen(np.array([factor])))
 
 
 def clearly_better(

@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Float
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from .._errors import DataError
 from .._network import Ensemble, Training, train
@@ -99,29 +99,11 @@ class Likelihood(AbstractRewardEstimator):
             reward, held_out = self._network(panel, value.anchor, scores, fold, key_model)
             note = f"{len(reward.ensemble.held_out_loss)} networks"
         else:
-            reward, held_out, note = self._linear(panel, value, offset, fold, key_model)
+            reward, held_out, note = fit_offset_logit(
+                panel, offset, fold, value.anchor, self.features, key=key_model
+            )
         refined = refine(value, reward, ahead)
         return RewardFit(reward, f"likelihood: {note}; {learned.note}", refined, held_out)
-
-    def _linear(self, panel: Panel, value, offset, fold, key):
-        decisions = Decisions.of(panel, fold)
-
-        def pose(basis, part: Decisions) -> Choices:
-            scores = in_pieces(offset, part.state)
-            return Choices(basis(part.state), scores, part.action, part.weight)
-
-        if self.features is not None:
-            basis = GivenBasis.of(panel, self.features, value.anchor)
-        else:
-            few = decisions.thinned(ROWS)
-            basis = linear_basis(panel, value.anchor)
-            basis = choose_grouping(pose(basis, few), basis, few.fold)
-            slopes = fit_ridge_logit(pose(basis, few), basis.group)
-            direction = steepest_directions(basis, slopes.theta, few.state)
-            basis = bends_along(basis, panel.state, direction)
-            basis = with_random_bends(basis, panel.state, key=key)
-        chosen = choose_level(pose(basis, decisions), basis, decisions.fold)
-        return BasisReward(basis, chosen.theta), chosen.held_out[decisions.at], chosen.note
 
     def _network(self, panel: Panel, anchor: int, offset, fold, key):
         def loss(outputs, target):
@@ -148,6 +130,37 @@ class Likelihood(AbstractRewardEstimator):
         scores = scores[fold, np.arange(len(fold))]
         chosen = scores - np.logaddexp.reduce(scores, axis=1)[:, None]
         return NetworkLogitReward(ensemble), chosen[np.arange(len(fold)), panel.action]
+
+
+def fit_offset_logit(
+    panel: Panel,
+    offset: Callable[[np.ndarray], np.ndarray],
+    fold: Int[np.ndarray, " row"],
+    anchor: int,
+    features: Callable[[np.ndarray], Any] | None = None,
+    *,
+    key: PRNGKeyArray,
+) -> tuple[BasisReward, Float[np.ndarray, " row"], str]:
+    """A reward linear in features, given what else speaks for each action; the score of
+    each row without its fold; and a note."""
+    decisions = Decisions.of(panel, fold)
+
+    def pose(basis, part: Decisions) -> Choices:
+        scores = in_pieces(offset, part.state)
+        return Choices(basis(part.state), scores, part.action, part.weight)
+
+    if features is not None:
+        basis = GivenBasis.of(panel, features, anchor)
+    else:
+        few = decisions.thinned(ROWS)
+        basis = linear_basis(panel, anchor)
+        basis = choose_grouping(pose(basis, few), basis, few.fold)
+        slopes = fit_ridge_logit(pose(basis, few), basis.group)
+        direction = steepest_directions(basis, slopes.theta, few.state)
+        basis = bends_along(basis, panel.state, direction)
+        basis = with_random_bends(basis, panel.state, key=key)
+    chosen = choose_level(pose(basis, decisions), basis, decisions.fold)
+    return BasisReward(basis, chosen.theta), chosen.held_out[decisions.at], chosen.note
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,9 @@ LEVELS = (
     "bends along random directions",
 )
 """Rewards from simple to complex; each contains those before it."""
+APART = ("nothing", "constants", "variables")
+"""Which simple terms have penalties of their own, from few penalties to many. A constant
+with its own is hardly shrunk, however weak the signal: it is one coefficient."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +55,8 @@ class RewardBasis:
     bend_group: Int[np.ndarray, " bend"]
     num_directions: int = 0
     """Bends whose group is this or more go along random directions."""
-    by_variable: bool = False
-    """A penalty for each state variable's linear term, rather than a common one."""
+    apart: str = "nothing"
+    """What has penalties of its own, among constants and linear terms: one of `APART`."""
 
     def __call__(
         self, state: Float[np.ndarray, "row state_feature"]
@@ -66,9 +69,12 @@ class RewardBasis:
     def group(self) -> Int[np.ndarray, " feature"]:
         """The penalty that each feature falls under."""
         dim = len(self.center)
-        linear = 1 + (np.arange(dim) if self.by_variable else np.zeros(dim, np.int64))
-        first = linear.max(initial=0) + 1
-        column = np.concatenate([[0], linear, first + self.bend_group])
+        simple = {
+            "nothing": np.zeros(dim + 1, np.int64),
+            "constants": np.minimum(np.arange(dim + 1), 1),
+            "variables": np.arange(dim + 1),
+        }[self.apart]
+        column = np.concatenate([simple, simple.max() + 1 + self.bend_group])
         number = int(self.shape_group.max()) + 1
         pairs = column[:, None] * number + self.shape_group
         return np.unique(pairs.ravel(), return_inverse=True)[1].astype(np.int64)

@@ -155,20 +155,20 @@ def _search(choices: Choices, penalty, theta, step, slope: float) -> np.ndarray:
     return theta
 
 
-def held_out_scores(
+def held_out_predictor(
     choices: Choices,
     fit: RidgeLogit,
     group: Int[np.ndarray, " feature"],
     fold: Int[np.ndarray, " row"],
-) -> Float[np.ndarray, " row"]:
-    """Each row's log-probability under coefficients, and penalties, found without its
-    fold."""
-    scores = np.empty(len(choices.action))
+) -> Float[np.ndarray, "row action"]:
+    """What speaks for each alternative, beside the offset, by coefficients and penalties
+    found without the row's fold."""
+    predictor = np.empty_like(choices.offset)
     for number in np.unique(fold):
         out = fold == number
         without = fit_ridge_logit(choices.select(~out), group, start=fit)
-        scores[out] = choices.select(out).chosen(without.theta)
-    return scores
+        predictor[out] = choices.design[out] @ without.theta
+    return predictor
 
 
 def _diagonal(penalty: np.ndarray, group: np.ndarray) -> np.ndarray:

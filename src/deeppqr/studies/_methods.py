@@ -83,12 +83,6 @@ def likelihood(world: Any, panel: Panel, seed: int) -> Estimate:
     return estimate_pqr(world, panel, seed, reward="likelihood")
 
 
-@method("evidence")
-def evidence(world: Any, panel: Panel, seed: int) -> Estimate:
-    """PQR with joint estimation unless held-out units refute it."""
-    return estimate_pqr(world, panel, seed, reward="evidence")
-
-
 @method("joint")
 def joint(world: Any, panel: Panel, seed: int) -> Estimate:
     """PQR with the stages estimated together."""

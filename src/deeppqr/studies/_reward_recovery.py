@@ -7,7 +7,6 @@ from ._study import Option, Study, choose
 
 DEFAULT_METHODS = [
     "default",
-    "evidence",
     "regression",
     "likelihood",
     "one-parameter",

@@ -7,8 +7,10 @@ budget reads V and the continuation, so that all variants are judged alike.
 from dataclasses import dataclass, replace
 from typing import Any
 
+import jax.random as jr
 import numpy as np
 from jaxtyping import Float
+from scipy.special import log_softmax
 
 from ..anchor import (
     AbstractAnchorSolver,
@@ -17,9 +19,10 @@ from ..anchor import (
     AnchorSolution,
     Surprise,
 )
-from ..panel import Panel
+from ..panel import Panel, unit_folds
 from ..policy import Given
-from ._methods import Estimate, Method, cloning, default, estimate_pqr, oracle
+from ..reward import FOLDS, fit_offset_logit
+from ._methods import Estimate, Method, default, estimate_pqr, oracle
 from ._problem import anchoring
 
 
@@ -30,28 +33,43 @@ def true_policy(world: Any, panel: Panel, seed: int) -> Estimate:
 
 
 def true_value(world: Any, panel: Panel, seed: int) -> Estimate:
-    """Policy and V are the true ones; the continuation is estimated from V."""
+    """V is the true one; law and reward are estimated, the latter by likelihood."""
     policy, value = Given(world.log_policy), TrueAnchorValue(world, panel)
-    found = estimate_pqr(world, panel, seed, policy=policy, anchor_value=value)
+    found = estimate_pqr(
+        world, panel, seed, policy=policy, anchor_value=value, reward="likelihood"
+    )
     return replace(found, given="the true policy and V")
 
 
 def true_continuation(world: Any, panel: Panel, seed: int) -> Estimate:
-    """What follows each action is the true one; the policy is estimated."""
-    cloned = cloning(world, panel, seed)
-    anchor = panel.action_index(anchoring(world)["anchor"])
-    log_policy = cloned.log_policy
-    assert log_policy is not None
+    """What follows each action is the true one; the reward is estimated by likelihood."""
+    known, encoding = anchoring(world), panel.encoding
+    anchor = panel.action_index(known["anchor"])
 
-    def q(states: np.ndarray) -> np.ndarray:
-        log_odds = log_policy(states) - log_policy(states)[:, [anchor]]
-        return world.temperature * log_odds + world.q(states)[:, [anchor]]
+    def ahead(states: np.ndarray) -> np.ndarray:
+        return world.q(states) - world.reward(states)
+
+    def offset(state: np.ndarray) -> np.ndarray:
+        scores = ahead(encoding.decode(state))
+        scores[:, anchor] += known["anchor_reward"]
+        return (scores - scores[:, [anchor]]) / world.temperature
+
+    fold = unit_folds(panel, FOLDS, rng=np.random.default_rng(seed))
+    found, _, note = fit_offset_logit(panel, offset, fold, anchor, key=jr.key(seed))
 
     def reward(states: np.ndarray) -> np.ndarray:
-        return q(states) - (world.q(states) - world.reward(states))
+        features = found.basis(encoding.encode_any(states))
+        rewards = world.temperature * (features @ found.theta)
+        rewards[:, anchor] = known["anchor_reward"]
+        return rewards
 
-    given = "the true continuation"
-    return Estimate(reward, q, log_policy, given=given, note=cloned.note)
+    def q(states: np.ndarray) -> np.ndarray:
+        return reward(states) + ahead(states)
+
+    def log_policy(states: np.ndarray) -> np.ndarray:
+        return log_softmax(q(states) / world.temperature, axis=1)
+
+    return Estimate(reward, q, log_policy, given="the true continuation", note=note)
 
 
 VARIANTS: dict[str, Method] = {

@@ -12,7 +12,7 @@ from ._reward import AbstractRewardEstimator, RewardFit
 
 
 @dataclass(frozen=True, eq=False)
-class Evidence(AbstractRewardEstimator):
+class Auto(AbstractRewardEstimator):
     """Joint estimation, if the choices it explains predict held-out units as well as the
     policy does; otherwise the paper's RE, which explains any policy.
 
@@ -44,4 +44,4 @@ class Evidence(AbstractRewardEstimator):
         return RE()
 
     def judged_against(self, held_out):
-        return Evidence(held_out)
+        return Auto(held_out)
