@@ -1,4 +1,6 @@
 """Tables and figures."""
 
+from ._estimates import EstimateRow as EstimateRow
+from ._estimates import Estimates as Estimates
 from ._figures import scatter_rewards as scatter_rewards
 from ._summary import summarise as summarise

@@ -1,0 +1,216 @@
+"""Estimated parameters with their uncertainty: one structure, printed three ways."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+
+HEADINGS = ("estimate", "s.e.", "z", "p", "95% low", "95% high")
+NORMAL_975 = 1.959963984540054
+MISSING = "-"
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
+
+
+class EstimateRow(NamedTuple):
+    """A parameter's line; what rests on a standard error is NaN where there is none."""
+
+    name: str
+    estimate: float
+    standard_error: float
+    z: float
+    p: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, eq=False)
+class Estimates:
+    r"""A vector of estimates with its covariance, as a journal prints it.
+
+    $$z = \hat\theta / \mathrm{se}, \qquad p = 2\,\Phi(-|z|), \qquad
+    \hat\theta \pm 1.96\, \mathrm{se}.$$
+
+    `text`, `markdown` and `latex` are the same table; printing gives `text`. A parameter
+    that was fixed and not estimated has variance zero and shows no standard error, and so
+    does one whose variance is unknown (NaN).
+
+    Parameters
+    ----------
+    title
+        What was estimated, and how.
+    names, values, covariance
+        The parameters, in one order.
+    facts
+        What stands under the table: observations, log-likelihood, discount.
+    note
+        A last line in words.
+    """
+
+    title: str
+    names: tuple[str, ...]
+    values: Float[np.ndarray, " parameter"]
+    covariance: Float[np.ndarray, "row column"]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    note: str = ""
+
+    def __post_init__(self):
+        count = len(self.names)
+        if self.values.shape != (count,) or self.covariance.shape != (count, count):
+            raise DataError(
+                f"`values` and `covariance` must have the shapes {(count,)} and "
+                f"{(count, count)}, one entry for each of the {count} `names`, but they "
+                f"have {self.values.shape} and {self.covariance.shape}."
+            )
+        wrong = np.flatnonzero(np.diag(self.covariance) < 0)
+        if len(wrong):
+            first = int(wrong[0])
+            raise DataError(
+                "`covariance` must have no negative entry on its diagonal, but that of "
+                f"{self.names[first]!r} is {self.covariance[first, first]:.3g} "
+                f"({len(wrong)} of {count} in all)."
+            )
+
+    @property
+    def standard_errors(self) -> Float[np.ndarray, " parameter"]:
+        """Roots of the covariance's diagonal."""
+        return np.sqrt(np.diag(self.covariance))
+
+    def table(self) -> list[EstimateRow]:
+        """A row per parameter: name, estimate, s.e., z, p and the 95 % interval."""
+        from scipy.stats import norm  # a second to import: only where it is needed
+
+        rows = []
+        for name, value, error in zip(
+            self.names, self.values, self.standard_errors, strict=True
+        ):
+            error = float(error) if error > 0 else float("nan")
+            z = float(value) / error
+            p = float(2 * norm.sf(abs(z)))
+            margin = NORMAL_975 * error
+            rows.append(
+                EstimateRow(name, float(value), error, z, p, value - margin, value + margin)
+            )
+        return rows
+
+    def text(self) -> str:
+        """Aligned columns between rules, for the terminal."""
+        lines = [("", *HEADINGS), *map(_cells, self.table())]
+        width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        printed = [
+            "  ".join(
+                cell.rjust(wide) if number else cell.ljust(wide)
+                for number, (cell, wide) in enumerate(zip(line, width, strict=True))
+            )
+            for line in lines
+        ]
+        facts = [f"{name}  {value}" for name, value in self.facts.items()]
+        notes = [self.note] if self.note else []
+        rule = max(map(len, [self.title, *printed]))
+        parts = [self.title.center(rule).rstrip(), "=" * rule, printed[0], "-" * rule]
+        parts += printed[1:]
+        parts += ["-" * rule, *facts] if facts else []
+        return "\n".join([*parts, "=" * rule, *notes])
+
+    def markdown(self) -> str:
+        """A Markdown table under a bold title, its facts below."""
+        rule = ["---", *["---:"] * len(HEADINGS)]
+        body = [tuple(map(_bar, _cells(row))) for row in self.table()]
+        lines = ["| " + " | ".join(line) + " |" for line in (("", *HEADINGS), rule, *body)]
+        parts = [f"**{self.title}**", "", *lines]
+        if self.facts:
+            facts = "; ".join(f"{name} {value}" for name, value in self.facts.items())
+            parts += ["", facts + "."]
+        if self.note:
+            parts += ["", self.note]
+        return "\n".join(parts)
+
+    def latex(self) -> str:
+        r"""A `table` float with the rules of booktabs, which the preamble loads."""
+        head = " & ".join(["", *map(latex_escape, HEADINGS)])
+        lines = [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{latex_escape(self.title)}}}",
+            rf"  \begin{{tabular}}{{l{'r' * len(HEADINGS)}}}",
+            r"    \toprule",
+            rf"    {head.strip()} \\",
+            r"    \midrule",
+        ]
+        for row in self.table():
+            name, *figures = _cells(row)
+            cells = [latex_escape(name), *map(_latex_figure, figures)]
+            lines.append(rf"    {' & '.join(cells)} \\")
+        if self.facts:
+            lines.append(r"    \midrule")
+        for name, value in self.facts.items():
+            cell = rf"\multicolumn{{{len(HEADINGS)}}}{{l}}{{{_latex_figure(value)}}}"
+            lines.append(rf"    {latex_escape(name)} & {cell} \\")
+        lines += [r"    \bottomrule", r"  \end{tabular}"]
+        if self.note:
+            lines.append(rf"  \par\smallskip\footnotesize {latex_escape(self.note)}")
+        return "\n".join([*lines, r"\end{table}"])
+
+    def __str__(self) -> str:
+        return self.text()
+
+
+def latex_escape(text: str) -> str:
+    """Text as LaTeX prints it literally."""
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def _cells(row: EstimateRow) -> tuple[str, ...]:
+    """A row as it is printed: digits by the standard error, two of it at least."""
+    digits = _decimals(row.standard_error, row.estimate)
+    figures = [
+        f"{row.estimate:.{digits}f}",
+        f"{row.standard_error:.{digits}f}",
+        f"{row.z:.2f}",
+        "<0.001" if row.p < 0.0005 else f"{row.p:.3f}",
+        f"{row.low:.{digits}f}",
+        f"{row.high:.{digits}f}",
+    ]
+    return (row.name, *(MISSING if figure == "nan" else figure for figure in figures))
+
+
+def _decimals(error: float, value: float) -> int:
+    """At least four decimals, and more where the standard error is small."""
+    scale = error if error > 0 else abs(value)
+    if not scale > 0 or not np.isfinite(scale):
+        return 4
+    return int(np.clip(2 - np.floor(np.log10(scale)), 4, 12))
+
+
+def _bar(text: str) -> str:
+    """A cell that does not end early."""
+    return text.replace("|", r"\|")
+
+
+def _latex_figure(text: str) -> str:
+    """A figure with a minus sign and not a hyphen."""
+    if text == MISSING:
+        return "--"
+    if text.startswith("<0"):
+        return f"${text}$"
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return latex_escape(text)
+    return "$-$" + text[1:] if text.startswith("-") else text
