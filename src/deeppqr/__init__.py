@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import anchor as anchor
     from . import baselines as baselines
+    from . import datasets as datasets
     from . import mdp as mdp
     from . import policy as policy
     from . import reward as reward
@@ -51,6 +52,7 @@ _HOME = {
 _MODULES = (
     "anchor",
     "baselines",
+    "datasets",
     "mdp",
     "policy",
     "reward",

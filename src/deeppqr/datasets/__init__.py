@@ -1,0 +1,9 @@
+"""Real data: loaders that know their source, licence and checksums."""
+
+from ._bus import BUS_GROUPS as BUS_GROUPS
+from ._bus import bus as bus
+from ._bus import bus_frame as bus_frame
+from ._bus import bus_increments as bus_increments
+from ._card import Card as Card
+from ._card import card as card
+from ._source import Source as Source

@@ -1,0 +1,94 @@
+"""What a dataset is, where it is from, and what to mind, on one page."""
+
+import textwrap
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from .._errors import DataError
+
+WIDTH = 78
+
+
+@dataclass(frozen=True)
+class Card:
+    """The data card of a dataset; print it."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    columns: Mapping[str, str]
+    """What each column means."""
+    caveats: tuple[str, ...]
+    references: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        lines = [self.title.center(WIDTH).rstrip(), "=" * WIDTH]
+        lines += _block("source", self.source) + _block("licence", self.licence)
+        lines.append("-" * WIDTH)
+        for column, meaning in self.columns.items():
+            lines += _block(column, meaning)
+        lines.append("-" * WIDTH)
+        for caveat in self.caveats:
+            lines += _block("mind", caveat)
+        for reference in self.references:
+            lines += _block("cite", reference)
+        return "\n".join([*lines, "=" * WIDTH])
+
+
+BUS = Card(
+    name="bus",
+    title="Bus engine replacement (Rust, 1987)",
+    source="Nine odometer files of the Madison Metropolitan Bus Company, December 1974 to "
+    "May 1985, as distributed by John Rust; read from "
+    "github.com/OpenSourceEconomics/zurcher-data, data/original_data, commit d39eb4d6, "
+    "each file checked by its SHA-256.",
+    licence="The repository is under the MIT licence; the data are freely distributed by "
+    "their author. Cite the paper.",
+    columns={
+        "group": "Rust's group, 1 to 8, by make and year; 9 is the Davidson 309, which he "
+        "leaves aside",
+        "file": "the file it was read from",
+        "bus": "the company's number of the bus: the unit",
+        "period": "months since the bus was first read, from 0",
+        "year, month": "of the reading",
+        "odometer": "miles on the odometer",
+        "mileage": "miles since the engine was last replaced: odometer less its reading at "
+        "the replacement",
+        "bin": "mileage in bins, (0, 5000] being 0: Rust's ceiling of mileage / 5000, "
+        "counted from zero",
+        "replace": "1 if the engine was replaced after this reading and before the next",
+    },
+    caveats=(
+        "Rust drops the first month of each bus as a decision and keeps the mileage "
+        "driven into the second: groups 1-4 have 104 buses, 8,156 decisions, 60 of them "
+        "replacements (0, 0, 27, 33 by group), and 8,156 increments. `bus` drops the "
+        "month, so that its panel holds 104 transitions fewer; `bus_increments` counts "
+        "all of them.",
+        "In a month of replacement Rust counts the mileage driven since as the ceiling of "
+        "mileage / 5000, one more than the bin reached; `bus_increments` does so too. "
+        "Counted as the bin, the estimated replacement cost moves by about 0.01.",
+        "A reading that is a whole multiple of 5,000 belongs to the lower bin. Taken as "
+        "the higher one, groups 1-3 no longer give the published shares.",
+        "Replacements are rare and nearly all at 100,000 to 300,000 miles: nothing is "
+        "known of decisions elsewhere but what a model says.",
+    ),
+    references=(
+        "J. Rust (1987), Optimal Replacement of GMC Bus Engines: An Empirical Model of "
+        "Harold Zurcher, Econometrica 55(5), 999-1033.",
+    ),
+)
+CARDS = {card.name: card for card in (BUS,)}
+
+
+def card(name: str) -> Card:
+    """The data card of this name."""
+    if name not in CARDS:
+        raise DataError(f"There is no dataset {name!r}; there are {sorted(CARDS)}.")
+    return CARDS[name]
+
+
+def _block(head: str, text: str) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=f"{head:<13}", subsequent_indent=" " * 13
+    )
