@@ -219,7 +219,7 @@ def _of_bus(number: int, group: BusGroup, entry: Float[np.ndarray, " entry"]) ->
 
 
 def _check_groups(groups: Iterable[int]) -> list[int]:
-    wanted = [groups] if isinstance(groups, int) else list(groups)
+    wanted = list(groups)
     unknown = [group for group in wanted if group not in BUS_GROUPS]
     if unknown or not wanted or len(set(wanted)) < len(wanted):
         raise DataError(

@@ -51,7 +51,7 @@ class Source:
 
     def _cached(self) -> Path:
         try:
-            import pooch
+            import pooch  # pyright: ignore[reportMissingImports]
         except ModuleNotFoundError as problem:
             raise DataError(
                 f"{self.name} is not in the folder that {VARIABLE} names and must be "

@@ -45,7 +45,11 @@ class SoftSolution:
 
 
 def solve_soft(
-    mdp: TabularMDP, *, tol: float = 1e-14, max_steps: int = 200
+    mdp: TabularMDP,
+    *,
+    tol: float = 1e-14,
+    max_steps: int = 200,
+    start: Float[np.ndarray, " state"] | None = None,
 ) -> SoftSolution:
     r"""Solve the soft Bellman equation by Newton's method.
 
@@ -53,9 +57,10 @@ def solve_soft(
 
     A Newton step is one exact evaluation of the current softmax policy, so the number of
     steps hardly depends on the discount (about ten at 0.9999, where value iteration
-    needs a hundred thousand). `tol` is relative to the size of the values.
+    needs a hundred thousand). `tol` is relative to the size of the values; `start` is
+    where V starts, zero by default.
     """
-    value = np.zeros(mdp.reward.shape[0])
+    value = np.zeros(mdp.reward.shape[0]) if start is None else start
     best = (np.inf, value)
     for step in range(1, max_steps + 1):
         q = mdp.reward + mdp.discount * mdp.transition @ value

@@ -1,0 +1,188 @@
+"""Conditional choice probabilities: the agent's values read off an estimated policy."""
+
+import time
+import warnings
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import NotConvergedWarning
+from ..mdp import check_preferences
+from ..panel import Panel, require_panel
+from ..policy import Logit
+from ._ascent import Choices, Point, climb, law_slope, two_step_precision
+from ._baseline import fit_policy
+from ._law import AbstractLaw, CountedLaw
+from ._nfxp import TOL, assemble, free_names
+from ._structural import (
+    AbstractStructural,
+    LinearReward,
+    Problem,
+    StructuralFit,
+    pose,
+)
+
+POLICY = Logit(degree=3, ridge=1e-6)
+
+
+class PolicyValues(NamedTuple):
+    r"""Q if a policy is followed from the next period on: $Q = h\,\theta + g$."""
+
+    slope: Float[np.ndarray, "state action free"]
+    """h: the features that a decision earns, now and later."""
+    level: Float[np.ndarray, "state action"]
+    """g: what is known of the reward, and the shocks' worth, now and later."""
+
+    def q(self, theta: Float[np.ndarray, " free"]) -> Float[np.ndarray, "state action"]:
+        return self.level + self.slope @ theta
+
+
+def value_policy(
+    problem: Problem, log_policy: Float[np.ndarray, "state action"]
+) -> PolicyValues:
+    r"""Hotz and Miller's inversion: a policy's value is linear in the parameters.
+
+    The flow of an action is $\phi^\top\theta$ and, from the next period on,
+    $-\alpha\log\pi$, the mean of the shock of the action that is chosen.
+    """
+    policy = np.exp(log_policy)
+    surprise = -problem.temperature * log_policy
+    flow = np.concatenate([problem.design, (problem.known + surprise)[:, :, None]], axis=2)
+    both = problem.accumulate(flow, policy)
+    return PolicyValues(both[:, :, :-1], both[:, :, -1] - surprise)
+
+
+@dataclass(frozen=True)
+class HotzMiller(AbstractStructural):
+    r"""CCP: pseudo-likelihood with the values of an estimated policy.
+
+    $$\max_\theta \sum_i \log\mathrm{softmax}_{a_i}\{(h_{\hat\pi}(s_i,\cdot)^\top\theta +
+    g_{\hat\pi}(s_i,\cdot))/\alpha\}.$$
+
+    The agent's problem is never solved: what follows a decision is valued under the
+    policy that is seen. That policy's error has no effect to first order, because a
+    policy that is optimal cannot be improved by a small change.
+
+    Parameters
+    ----------
+    discount, temperature, reward, law
+        As in `NFXP`.
+    policy
+        How the policy is estimated: anything that `PQR` takes.
+
+    References
+    ----------
+    [hotz1993]; [aguirregabiria2002npl], with one iteration.
+    """
+
+    discount: float
+    reward: LinearReward
+    law: AbstractLaw = field(default_factory=CountedLaw)
+    temperature: float = 1.0
+    policy: Any = POLICY
+    max_steps: int = 200
+    seed: int = 0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+
+    def fit(self, panel):
+        return iterate_policy(self, panel, "CCP (Hotz-Miller)", iterations=1)
+
+
+@dataclass(frozen=True)
+class NPL(AbstractStructural):
+    """Nested pseudo-likelihood: CCP again and again, with its own policy, to rest.
+
+    At rest the policy is optimal at theta and theta maximises the likelihood: it is
+    NFXP's estimate, reached without solving the agent's problem at any other theta.
+
+    Parameters
+    ----------
+    discount, temperature, reward, law, policy
+        As in `HotzMiller`; the policy is only where the iteration starts.
+    tol
+        Largest change of theta, in standard errors, at which it rests.
+
+    References
+    ----------
+    [aguirregabiria2002npl].
+    """
+
+    discount: float
+    reward: LinearReward
+    law: AbstractLaw = field(default_factory=CountedLaw)
+    temperature: float = 1.0
+    policy: Any = POLICY
+    max_steps: int = 200
+    max_iterations: int = 100
+    tol: float = 1e-6
+    seed: int = 0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+
+    def fit(self, panel):
+        name = "NPL (Aguirregabiria-Mira)"
+        return iterate_policy(
+            self, panel, name, iterations=self.max_iterations, tol=self.tol
+        )
+
+
+def iterate_policy(
+    settings: HotzMiller | NPL,
+    panel: Panel,
+    method: str,
+    *,
+    iterations: int,
+    tol: float = 0,
+) -> StructuralFit:
+    """Value the policy, maximise the pseudo-likelihood, take its policy, and so on."""
+    require_panel(panel)
+    begin = time.perf_counter()
+    reward = settings.reward
+    problem = pose(panel, reward, settings.law, settings.discount, settings.temperature)
+    policy, policy_note = fit_policy(settings.policy, panel, seed=settings.seed)
+    log_policy = policy.log_prob(problem.cells.states)
+    names = free_names(reward)
+    theta, change, iteration = np.zeros(len(names)), np.inf, 0
+    while change > tol and iteration < iterations:
+        iteration += 1
+        followed = np.exp(log_policy)
+        values = value_policy(problem, log_policy)
+        found = maximise_pseudo(problem, values, theta, names, settings.max_steps)
+        choices = Choices.of(values.q(found), values.slope, problem.temperature)
+        move = found - theta
+        change = np.sqrt(move @ choices.expected(problem.counts) @ move)
+        value = np.sum(
+            followed * (values.q(found) - problem.temperature * log_policy), axis=1
+        )
+        theta, log_policy = found, choices.log_policy
+    if iterations > 1 and change > tol:
+        warnings.warn(
+            f"NPL stopped after {iterations} iterations, theta still moving by "
+            f"{change:.2g} standard errors. Raise `max_iterations`.",
+            NotConvergedWarning,
+            stacklevel=3,
+        )
+    slope = law_slope(problem, choices, followed)
+    step = problem.law.first_step(value, slope)
+    precision = two_step_precision(problem, choices, step, names)
+    note = f"policy: {policy_note}; {iteration} iteration{'s' * (iteration > 1)}"
+    note += f" [{time.perf_counter() - begin:.2f} s]"
+    q = values.q(theta)
+    return assemble(method, panel, problem, reward, theta, precision, choices, q, note)
+
+
+def maximise_pseudo(
+    problem: Problem, values: PolicyValues, start, names: list[str], max_steps: int
+) -> Float[np.ndarray, " free"]:
+    """Theta by a logit whose index is linear in it."""
+
+    def at(theta: np.ndarray) -> Point:
+        choices = Choices.of(values.q(theta), values.slope, problem.temperature)
+        return choices.point(problem.counts)
+
+    return climb(at, start, names, tol=TOL, max_steps=max_steps).theta

@@ -1,0 +1,278 @@
+"""The structural model of dynamic discrete choice, and what its estimators return."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import log_softmax, logsumexp
+
+from .._errors import DataError
+from ..panel import Cells, Encoding, Panel
+from ._baseline import WIDTH
+from ._law import AbstractLaw, AbstractLawFit
+
+if TYPE_CHECKING:
+    from ..report import Estimates
+
+StateFunction = Callable[[np.ndarray], np.ndarray]
+"""Encoded states to an array with one row per state."""
+
+
+@dataclass(frozen=True, eq=False)
+class LinearReward:
+    r"""A reward linear in parameters, $r(s,a) = \phi(s,a)^\top \theta$.
+
+    Parameters
+    ----------
+    names
+        Of the parameters.
+    features
+        Encoded states to $\phi$, shape (row, action, parameter).
+    fixed
+        Parameters that are known and not estimated, by name.
+    """
+
+    names: tuple[str, ...]
+    features: StateFunction
+    fixed: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self):
+        unknown = [name for name in self.fixed if name not in self.names]
+        if unknown:
+            raise DataError(
+                f"`fixed` may name the parameters {list(self.names)}, but it names "
+                f"{unknown[0]!r}."
+            )
+        if len(self.fixed) == len(self.names):
+            raise DataError(
+                f"Every parameter, {list(self.names)}, is fixed: there is nothing to "
+                "estimate."
+            )
+
+    @property
+    def free(self) -> Int[np.ndarray, " free"]:
+        """The places of the parameters that are estimated."""
+        return np.array([i for i, name in enumerate(self.names) if name not in self.fixed])
+
+    @property
+    def start(self) -> Float[np.ndarray, " parameter"]:
+        """The known values, and zero elsewhere."""
+        return np.array([float(self.fixed.get(name, 0.0)) for name in self.names])
+
+    def design(
+        self, state: Float[np.ndarray, "row state_feature"], num_actions: int
+    ) -> Float[np.ndarray, "row action parameter"]:
+        """The features, their shape and values checked."""
+        phi = np.asarray(self.features(state), dtype=np.float64)
+        shape = (len(state), num_actions, len(self.names))
+        if phi.shape != shape:
+            raise DataError(
+                "`features` must return an array of shape (row, action, parameter) = "
+                f"{shape} for {len(state)} states and the parameters {list(self.names)}, "
+                f"but its shape is {phi.shape}."
+            )
+        if not np.isfinite(phi).all():
+            row = int(np.argwhere(~np.isfinite(phi))[0, 0])
+            raise DataError(
+                "`features` must be finite, but those of state "
+                f"{np.array2string(state[row], precision=4)} are not."
+            )
+        return phi
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """A panel's decisions on a finite table, and the law between its states."""
+
+    cells: Cells
+    law: AbstractLawFit
+    design: Float[np.ndarray, "state action free"]
+    """phi(s, a) of the parameters that are estimated."""
+    known: Float[np.ndarray, "state action"]
+    """The part of the reward that is known."""
+    cell: Int[np.ndarray, " row"]
+    action: Int[np.ndarray, " row"]
+    unit: Int[np.ndarray, " row"]
+    weight: Float[np.ndarray, " row"]
+    discount: float
+    temperature: float
+
+    @property
+    def counts(self) -> Float[np.ndarray, "state action"]:
+        """Weight of the decisions by state and action."""
+        table = np.zeros(self.known.shape)
+        np.add.at(table, (self.cell, self.action), self.weight)
+        return table
+
+    def accumulate(
+        self, flow: Float[np.ndarray, "state action k"], policy: np.ndarray
+    ) -> Float[np.ndarray, "state action k"]:
+        r"""What flows from a state and action on, discounted, if a policy is followed.
+
+        $$f_a + \gamma P_a (I - \gamma P_\pi)^{-1} \sum_b \pi_b f_b.$$
+        """
+        transition = self.law.transition
+        system = self.system(policy)
+        stock = np.linalg.solve(system, np.einsum("sa,sak->sk", policy, flow))
+        return flow + self.discount * transition @ stock
+
+    def system(self, policy: Float[np.ndarray, "state action"]) -> np.ndarray:
+        """I - discount P under a policy."""
+        moves = np.einsum("sa,sat->st", policy, self.law.transition)
+        return np.eye(len(moves)) - self.discount * moves
+
+
+def pose(
+    panel: Panel, reward: LinearReward, law: AbstractLaw, discount: float, scale: float
+) -> Problem:
+    """The problem that a panel poses; `scale` is the temperature."""
+    cells, law_fit = law.fit(panel)
+    design = reward.design(cells.states, panel.num_actions)
+    return Problem(
+        cells,
+        law_fit,
+        design[:, :, reward.free],
+        design @ reward.start,
+        cells.require(panel.state),
+        panel.action,
+        panel.unit,
+        panel.weight,
+        discount,
+        scale,
+    )
+
+
+class AbstractStructural(ABC):
+    """An estimator of a structural model: its fields are its settings."""
+
+    @abstractmethod
+    def fit(self, panel: Panel) -> "StructuralFit":
+        """Estimate the reward's parameters from a panel."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StructuralFit:
+    """Estimated parameters of a structural model, and the choices that go with them."""
+
+    method: str
+    given: str
+    """Which truth the method was handed; "nothing" if none."""
+    actions: tuple[Any, ...]
+    encoding: Encoding
+    reward_form: LinearReward
+    theta: Float[np.ndarray, " parameter"]
+    shares: Float[np.ndarray, " share"]
+    """Of the transition law, where it has few parameters."""
+    share_names: tuple[str, ...]
+    joint_covariance: Float[np.ndarray, "both both"]
+    """Of theta and the shares, in this order."""
+    joint_clustered: Float[np.ndarray, "both both"]
+    """The same, allowing for dependence within a unit."""
+    log_likelihood: float
+    """Of the decisions."""
+    transition_log_likelihood: float | None
+    """Of the moves; None where no law was estimated."""
+    discount: float
+    temperature: float
+    num_decisions: int
+    num_units: int
+    q_function: StateFunction
+    note: str
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.reward_form.names
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "parameter parameter"]:
+        """Of theta: inverse information and the error of the estimated law."""
+        size = len(self.theta)
+        return self.joint_covariance[:size, :size]
+
+    @property
+    def clustered_covariance(self) -> Float[np.ndarray, "parameter parameter"]:
+        """Of theta, robust to dependence within a unit."""
+        size = len(self.theta)
+        return self.joint_clustered[:size, :size]
+
+    @property
+    def standard_errors(self) -> Float[np.ndarray, " parameter"]:
+        return np.sqrt(np.diag(self.covariance))
+
+    @property
+    def full_log_likelihood(self) -> float:
+        """Of the decisions and the moves."""
+        return self.log_likelihood + (self.transition_log_likelihood or 0.0)
+
+    def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """r(s, a) for every action."""
+        state = self.encoding.encode_any(states)
+        return self.reward_form.design(state, len(self.actions)) @ self.theta
+
+    def q(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """Q(s, a), the choice-specific value."""
+        return self.q_function(self.encoding.encode_any(states))
+
+    def value(self, states: Any) -> Float[np.ndarray, " row"]:
+        """V(s), before the shocks are seen."""
+        return self.temperature * logsumexp(self.q(states) / self.temperature, axis=1)
+
+    def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """log pi(a | s)."""
+        return log_softmax(self.q(states) / self.temperature, axis=1)
+
+    def estimates(self, *, clustered: bool = False) -> "Estimates":
+        """The table of theta and of the shares."""
+        from ..report import Estimates
+
+        facts = {
+            "discount": f"{self.discount:g}",
+            "decisions": f"{self.num_decisions:,}",
+            "units": f"{self.num_units:,}",
+            "log-likelihood of decisions": f"{self.log_likelihood:.3f}",
+        }
+        if self.transition_log_likelihood is not None:
+            facts["with moves"] = f"{self.full_log_likelihood:.3f}"
+        errors = "clustered by unit" if clustered else "from the information"
+        return Estimates(
+            self.method,
+            (*self.names, *self.share_names),
+            np.concatenate([self.theta, self.shares]),
+            self.joint_clustered if clustered else self.joint_covariance,
+            facts,
+            f"Standard errors {errors}. Given: {self.given}.",
+        )
+
+    def summary(self) -> str:
+        """A printable table: the estimates, what was given, and how it went."""
+        fixed = ", ".join(f"{k} = {v:g}" for k, v in self.reward_form.fixed.items())
+        lines = [
+            str(self.estimates()),
+            f"given     {self.given}",
+            f"fixed     {fixed or 'no parameter'}",
+            f"actions   {', '.join(map(str, self.actions))}",
+            f"how       {self.note}",
+            "=" * WIDTH,
+        ]
+        return "\n".join(lines)
+
+    def __repr__(self) -> str:
+        theta = ", ".join(
+            f"{name}={value:.4g}"
+            for name, value in zip(self.names, self.theta, strict=True)
+        )
+        return f"StructuralFit(method={self.method!r}, {theta}, given={self.given!r})"
+
+
+@dataclass(frozen=True, eq=False)
+class TabularQ:
+    """Q at the states of a table."""
+
+    cells: Cells
+    table: Float[np.ndarray, "state action"]
+
+    def __call__(self, state):
+        return self.table[self.cells.require(state)]

@@ -1,0 +1,266 @@
+"""Temporal differences for CCP: expected features and shocks without a transition law."""
+
+import time
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .._errors import DataError
+from ..mdp import check_preferences
+from ..panel import Panel, require_panel
+from ..policy import AbstractPolicy
+from ._ascent import Choices, Precision, climb, clustered, solve_information, symmetric
+from ._baseline import fit_policy
+from ._ccp import POLICY
+from ._nfxp import TOL, free_names, told, with_fixed, with_known
+from ._structural import AbstractStructural, LinearReward, StructuralFit
+
+
+@dataclass(frozen=True)
+class TDCCP(AbstractStructural):
+    r"""CCP with values by temporal differences: no law of the next state is estimated.
+
+    What follows a decision, in features and in shocks, is linear in a basis, $c =
+    b(s,a)^\top\omega$, and solves its Bellman equation on the observed moves:
+    $$\sum_i b_i \{c_i - \gamma\,[f_{\hat\pi}(s'_i) + c_{\hat\pi}(s'_i)]\} = 0, \qquad
+    f_{\hat\pi}(s') = \sum_a \hat\pi(a|s')\, f(s',a),$$
+    the semi-gradient, or least-squares temporal difference, with $f$ the features
+    $\phi$ and the shocks $-\alpha\log\hat\pi$. Theta then maximises the
+    pseudo-likelihood as in `HotzMiller`.
+
+    Parameters
+    ----------
+    discount, temperature, reward, policy
+        As in `HotzMiller`.
+    knots
+        The basis is piecewise linear in each state column, for every action, with this
+        many knots at quantiles of the states in which the action was taken.
+    rows_per_knot
+        An action taken seldom gets a knot for so many rows, and with one a constant.
+
+    References
+    ----------
+    [adusumilli2019tdccp]; [bradtke1996lstd].
+    """
+
+    discount: float
+    reward: LinearReward
+    temperature: float = 1.0
+    policy: Any = POLICY
+    knots: int = 20
+    rows_per_knot: int = 100
+    max_steps: int = 200
+    seed: int = 0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+        for name in ("knots", "rows_per_knot"):
+            if getattr(self, name) < 1:
+                raise DataError(
+                    f"`{name}` must be at least 1, but it is {getattr(self, name)}."
+                )
+
+    def fit(self, panel):
+        require_panel(panel)
+        begin = time.perf_counter()
+        policy, policy_note = fit_policy(self.policy, panel, seed=self.seed)
+        basis = Basis.of(panel, self.knots, self.rows_per_knot)
+        model = Ahead.learn(panel, policy, basis, self)
+        names = free_names(self.reward)
+        flow = model.flow(panel.state)
+        ahead = np.einsum("rab,bk->rak", basis(panel.state), model.omega)
+        slope = flow.free + ahead[:, :, :-1]
+        level = flow.known + ahead[:, :, -1]
+        counts = np.zeros(level.shape)
+        counts[np.arange(len(panel)), panel.action] = panel.weight
+        at = lambda theta: Choices.of(level + slope @ theta, slope, self.temperature)
+        theta, num_steps = climb(
+            lambda theta: at(theta).point(counts),
+            np.zeros(len(names)),
+            names,
+            tol=TOL,
+            max_steps=self.max_steps,
+        )
+        choices = at(theta)
+        precision = td_precision(panel, model, choices, counts, theta, names)
+        covariance, by_unit = (with_fixed(self.reward, matrix) for matrix in precision)
+        seconds = time.perf_counter() - begin
+        return StructuralFit(
+            method="TD-CCP (semi-gradient)",
+            given=told(self.reward, "nothing"),
+            actions=panel.actions,
+            encoding=panel.encoding,
+            reward_form=self.reward,
+            theta=with_known(self.reward, theta),
+            shares=np.zeros(0),
+            share_names=(),
+            joint_covariance=covariance,
+            joint_clustered=by_unit,
+            log_likelihood=choices.point(counts).log_likelihood,
+            transition_log_likelihood=None,
+            discount=self.discount,
+            temperature=self.temperature,
+            num_decisions=len(panel),
+            num_units=panel.num_units,
+            q_function=TemporalQ(model, theta),
+            note=f"policy: {policy_note}; {model.omega.shape[0]} basis functions, "
+            f"{num_steps} scoring steps [{seconds:.2f} s]",
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Basis:
+    """Piecewise linear functions of each state column, a block for every action."""
+
+    knots: tuple[tuple[np.ndarray, ...], ...]
+    """By action and by column; a column with a single knot adds nothing."""
+
+    @classmethod
+    def of(cls, panel: Panel, number: int, rows_per_knot: int) -> "Basis":
+        """Knots at quantiles of the states in which each action was taken."""
+        blocks = []
+        for action in range(panel.num_actions):
+            state = panel.state[panel.action == action]
+            count = int(np.clip(len(state) // rows_per_knot, 1, number))
+            share = np.linspace(0, 1, count)
+            columns = [np.unique(np.quantile(x, share)) for x in state.T if len(x)]
+            blocks.append(tuple(columns))
+        return cls(tuple(blocks))
+
+    @property
+    def num_actions(self) -> int:
+        return len(self.knots)
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action basis"]:
+        blocks = [_hats(state, knots) for knots in self.knots]
+        width = sum(block.shape[1] for block in blocks)
+        table = np.zeros((len(state), len(blocks), width))
+        begin = 0
+        for action, block in enumerate(blocks):
+            table[:, action, begin : begin + block.shape[1]] = block
+            begin += block.shape[1]
+        return table
+
+
+class Flow(NamedTuple):
+    """A period's reward, split into what theta multiplies and what is known."""
+
+    free: Float[np.ndarray, "row action free"]
+    known: Float[np.ndarray, "row action"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ahead:
+    """What follows a decision, as coefficients of the basis."""
+
+    settings: TDCCP
+    policy: AbstractPolicy
+    basis: Basis
+    omega: Float[np.ndarray, "basis component"]
+    """A column per free parameter, and one for what is known with the shocks."""
+    system: Float[np.ndarray, "basis basis"]
+    rows: Int[np.ndarray, " move"]
+    """Decisions whose next state was seen."""
+    here: Float[np.ndarray, "move basis"]
+    difference: Float[np.ndarray, "move basis"]
+    """b less the discounted b of the next period."""
+    earned: Float[np.ndarray, "move component"]
+    """The next period's flow, discounted."""
+
+    @classmethod
+    def learn(
+        cls, panel: Panel, policy: AbstractPolicy, basis: Basis, settings: TDCCP
+    ) -> "Ahead":
+        """Solve the Bellman equation on the observed moves."""
+        _refuse_terminal(panel)
+        rows = np.flatnonzero(panel.has_next)
+        after = panel.next_state[rows]
+        log_policy = policy.log_prob(after)
+        mix = np.exp(log_policy)
+        flow = _flow(settings.reward, after, panel.num_actions)
+        shocks = flow.known - settings.temperature * log_policy
+        both = np.concatenate([flow.free, shocks[:, :, None]], axis=2)
+        earned = settings.discount * np.einsum("ra,rak->rk", mix, both)
+        here = basis(panel.state[rows])[np.arange(len(rows)), panel.action[rows]]
+        there = np.einsum("ra,rab->rb", mix, basis(after))
+        difference = here - settings.discount * there
+        weighted = here * panel.weight[rows, None]
+        system = weighted.T @ difference
+        if not np.linalg.cond(system) < 1e14:
+            raise DataError(
+                f"The {len(system)} basis functions cannot be told apart on these "
+                "moves. Use fewer `knots`."
+            )
+        omega = np.linalg.solve(system, weighted.T @ earned)
+        return cls(settings, policy, basis, omega, system, rows, here, difference, earned)
+
+    def flow(self, state: Float[np.ndarray, "row state_feature"]) -> Flow:
+        return _flow(self.settings.reward, state, self.basis.num_actions)
+
+
+@dataclass(frozen=True, eq=False)
+class TemporalQ:
+    """Q from the estimated components, at any state."""
+
+    model: Ahead
+    theta: Float[np.ndarray, " free"]
+
+    def __call__(self, state):
+        flow = self.model.flow(state)
+        omega = self.model.omega @ np.append(self.theta, 1.0)
+        return flow.known + flow.free @ self.theta + self.model.basis(state) @ omega
+
+
+def td_precision(
+    panel: Panel, model: Ahead, choices: Choices, counts, theta, names
+) -> Precision:
+    r"""Covariances, with the error of the temporal differences.
+
+    A move changes $\omega$ along $A^{-1} b_i \delta_i$, its TD error at theta, and the
+    score by minus the information between theta and $\omega$. The policy's error has
+    no effect to first order.
+    """
+    scale = model.settings.temperature
+    mass = counts.sum(axis=1, keepdims=True) * choices.policy
+    pulled = mass[:, :, None] * choices.score / scale
+    cross = np.einsum("rak,rab->kb", pulled, model.basis(panel.state))
+    weights = np.append(theta, 1.0)
+    surprise = model.earned @ weights - model.difference @ (model.omega @ weights)
+    lever = np.linalg.solve(model.system.T, cross.T)
+    moved = model.here @ lever * (panel.weight[model.rows] * surprise)[:, None]
+
+    eye = np.eye(len(names))
+    inverse = solve_information(choices.expected(counts), eye, names)
+    score = panel.weight[:, None] * choices.score[np.arange(len(panel)), panel.action]
+    outer = solve_information(score.T @ score, eye, names)
+    covariance = outer + inverse @ (moved.T @ moved) @ inverse
+    by_unit = np.zeros((panel.num_units, len(names)))
+    np.add.at(by_unit, panel.unit, score)
+    np.add.at(by_unit, panel.unit[model.rows], -moved)
+    return Precision(symmetric(covariance), clustered(by_unit @ inverse))
+
+
+def _flow(reward: LinearReward, state: np.ndarray, num_actions: int) -> Flow:
+    design = reward.design(state, num_actions)
+    return Flow(design[:, :, reward.free], design @ reward.start)
+
+
+def _hats(state: np.ndarray, knots: tuple[np.ndarray, ...]) -> np.ndarray:
+    """A constant, and per column the hat functions of all knots but the first."""
+    columns = [np.ones(len(state))]
+    for x, places in zip(state.T, knots, strict=bool(knots)):
+        height = np.eye(len(places))
+        columns += [np.interp(x, places, height[j]) for j in range(1, len(places))]
+    return np.stack(columns, axis=1)
+
+
+def _refuse_terminal(panel: Panel) -> None:
+    if panel.terminal.any():
+        raise DataError(
+            "TD-CCP is for a process that goes on forever, but "
+            f"{int(panel.terminal.sum())} rows are terminal."
+        )
