@@ -1,6 +1,7 @@
 """The structural estimators: derivatives, fixed points, recovery and refusals."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -288,6 +289,38 @@ def test_without_a_future_it_is_a_logit(bus):
     for fit in fits[1:]:
         np.testing.assert_allclose(fit.theta, fits[0].theta, atol=1e-6)
         np.testing.assert_allclose(fit.covariance, fits[0].covariance, rtol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [NFXP, HotzMiller, TDCCP])
+def test_rewards_scale_with_the_temperature(bus, kind):
+    """Twice the temperature, twice the reward: the same choices, the same precision."""
+    law: dict[str, Any] = {} if kind is TDCCP else {"law": LAW}
+    one, two = (kind(0.95, FORM, temperature=a, **law).fit(bus[1]) for a in (1.0, 2.0))
+    np.testing.assert_allclose(two.theta, 2 * one.theta, rtol=1e-6)
+    np.testing.assert_allclose(two.covariance, 4 * one.covariance, rtol=1e-5)
+    np.testing.assert_allclose(
+        two.clustered_covariance, 4 * one.clustered_covariance, rtol=1e-5
+    )
+    assert two.log_likelihood == pytest.approx(one.log_likelihood, rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", [NFXP, TDCCP])
+def test_a_weight_of_two_is_two_units(kind):
+    panel = KnownCostBus().simulate(steps=2_000, units=20, seed=7)
+    state, action, after = (
+        panel.state,
+        np.array(panel.actions)[panel.action],
+        panel.next_state,
+    )
+    twice = panel.unit < 10
+    weighted = Panel.from_arrays(state, action, after, unit=panel.unit, weight=1.0 + twice)
+    both = lambda x: np.concatenate([x, x[twice]])
+    unit = np.concatenate([panel.unit, 100 + panel.unit[twice]])
+    doubled = Panel.from_arrays(both(state), both(action), both(after), unit=unit)
+    estimator = NFXP(0.95, FORM, LAW) if kind is NFXP else TDCCP(0.95, FORM, knots=1)
+    np.testing.assert_allclose(
+        estimator.fit(weighted).theta, estimator.fit(doubled).theta, rtol=1e-5
+    )
 
 
 def test_increments_cut_short_by_the_last_bin_do_not_count():

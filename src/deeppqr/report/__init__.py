@@ -2,5 +2,6 @@
 
 from ._estimates import EstimateRow as EstimateRow
 from ._estimates import Estimates as Estimates
+from ._estimates import latex_escape as latex_escape
 from ._figures import scatter_rewards as scatter_rewards
 from ._summary import summarise as summarise

@@ -8,13 +8,14 @@ from ._reward_recovery import RewardRecovery as RewardRecovery
 from ._runner import Outcome as Outcome
 from ._runner import attempt as attempt
 from ._runner import run_study as run_study
+from ._rust_table_ix import RustTableIX as RustTableIX
 from ._study import Option as Option
 from ._study import Study as Study
 from ._study import Task as Task
 from ._study import all_options as all_options
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (RewardRecovery(), ErrorBudget())
+    study.name: study for study in (RewardRecovery(), ErrorBudget(), RustTableIX())
 }
 
 

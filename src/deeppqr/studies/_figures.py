@@ -40,7 +40,7 @@ def draw_charts(charts: Sequence[Chart], folder: Path, name: str) -> None:
     """The charts side by side; a method has the same look in all of them."""
     names = list(dict.fromkeys(line for chart in charts for line in chart.lines))
     looks = {line: _look(number) for number, line in enumerate(names)}
-    with _figure(folder, name, len(charts), sharey=True) as axes:
+    with open_figure(folder, name, len(charts), sharey=True) as axes:
         for axis, chart in zip(axes, charts, strict=True):
             _draw(axis, chart, looks)
         handles = {}
@@ -57,7 +57,7 @@ def draw_dots(
 ) -> None:
     """A panel per title, a line per label with a dot at its mean, on one log axis."""
     labels = list(dict.fromkeys(label for values in dots.values() for label in values))
-    with _figure(folder, name, len(dots), sharex=True, sharey=True) as axes:
+    with open_figure(folder, name, len(dots), sharex=True, sharey=True) as axes:
         for axis, (title, values) in zip(axes, dots.items(), strict=True):
             # An exact zero has no place on the axis and no dot.
             shown = [label for label in values if values[label].value > 0]
@@ -76,7 +76,7 @@ def draw_dots(
 
 
 @contextmanager
-def _figure(folder: Path, name: str, number: int, **shared: Any) -> Iterator[Any]:
+def open_figure(folder: Path, name: str, number: int, **shared: Any) -> Iterator[Any]:
     """The axes of a figure that is written when the block ends."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg

@@ -62,6 +62,8 @@ TABLE_IX: dict[tuple[str, float], dict[str, Published]] = {
     },
 }
 """By sample and discount. Two figures of groups 1-3 at discount 0 are not ours: the
-log-likelihood (ours -2710.724: the decisions' -134.747 and the moves' -2575.978, which is
-also what is printed for 0.9999 less its decisions' -132.389) and RC's standard error (ours
-1.0462)."""
+log-likelihood (ours -2710.724: the decisions' -134.747 and the moves' -2575.978) and RC's
+standard error (ours 1.0462). Other standard errors differ by up to 6e-4: his outer product
+holds the cross products of a month's decision with the move into it as well, whose
+expectation is zero; with them theta11's are 1.7920, 0.6388 and 0.6175 at 0.9999. Some of
+his digits are cut and not rounded (.0052 for 0.00528)."""

@@ -59,6 +59,25 @@ class Table:
         ]
         return "\n".join([f"**{self.title}**", "", *lines])
 
+    def latex(self) -> str:
+        """A `table` float with the rules of booktabs, which the preamble loads."""
+        from ..report import latex_escape
+
+        head, *body = (
+            "    " + " & ".join(map(latex_escape, line)) + r" \\"
+            for line in (self.columns, *self.rows)
+        )
+        lines = [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{latex_escape(self.title)}}}",
+            rf"  \begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
+            *(r"    \toprule", head, r"    \midrule", *body, r"    \bottomrule"),
+            r"  \end{tabular}",
+            r"\end{table}",
+        ]
+        return "\n".join(lines)
+
 
 def write_markdown(heading: str, tables: Sequence[Table], folder: Path) -> None:
     """The tables as `summary.md`."""
