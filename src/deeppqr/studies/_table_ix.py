@@ -1,4 +1,10 @@
-"""What Rust printed: the figures of Table IX, for a comparison with ours."""
+"""What Rust printed: the figures of Table IX, for a comparison with ours.
+
+They are known to us at second hand, from replications that quote them, and were not
+checked against the printed page. The quotes differ in two figures: RC of group 4 at
+discount 0 (7.6358 or 7.6538; his likelihood is reached at the first) and share +0 of
+groups 1-4 there (.3488 or .3489).
+"""
 
 from typing import NamedTuple
 
@@ -63,7 +69,8 @@ TABLE_IX: dict[tuple[str, float], dict[str, Published]] = {
 }
 """By sample and discount. Two figures of groups 1-3 at discount 0 are not ours: the
 log-likelihood (ours -2710.724: the decisions' -134.747 and the moves' -2575.978) and RC's
-standard error (ours 1.0462). Other standard errors differ by up to 6e-4: his outer product
-holds the cross products of a month's decision with the move into it as well, whose
-expectation is zero; with them theta11's are 1.7920, 0.6388 and 0.6175 at 0.9999. Some of
-his digits are cut and not rounded (.0052 for 0.00528)."""
+standard error (ours 1.0462). Other standard errors differ by up to 6e-4, which is what the
+cross products of a month's decision with the move into it add to the outer product of the
+scores; their expectation is zero and we leave them out. With them theta11's are 1.7920,
+0.6388 and 0.6175 at 0.9999, as printed. Some digits look cut and not rounded (.0052 for
+0.00528)."""
