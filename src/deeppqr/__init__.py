@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from . import anchor as anchor
     from . import baselines as baselines
     from . import datasets as datasets
+    from . import inference as inference
     from . import mdp as mdp
     from . import policy as policy
     from . import reward as reward
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from ._errors import AnchorNeverTaken as AnchorNeverTaken
     from ._errors import DataError as DataError
     from ._errors import DeepPQRError as DeepPQRError
+    from ._errors import NoInfluenceFunction as NoInfluenceFunction
     from ._errors import NotConvergedWarning as NotConvergedWarning
     from ._errors import StorageError as StorageError
     from ._errors import WeakOverlapWarning as WeakOverlapWarning
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from ._pqr import PQR as PQR
     from ._pqr import Fit as Fit
     from ._storage import load as load
+    from .inference import bootstrap as bootstrap
     from .panel import Panel as Panel
 
 _ERRORS = (
@@ -36,6 +39,7 @@ _ERRORS = (
     "AnchorNeverTaken",
     "DataError",
     "DeepPQRError",
+    "NoInfluenceFunction",
     "NotConvergedWarning",
     "StorageError",
     "WeakOverlapWarning",
@@ -47,12 +51,14 @@ _HOME = {
     "exact": "_exact",
     "ExactSolution": "_exact",
     "load": "_storage",
+    "bootstrap": "inference",
     **dict.fromkeys(_ERRORS, "_errors"),
 }
 _MODULES = (
     "anchor",
     "baselines",
     "datasets",
+    "inference",
     "mdp",
     "policy",
     "reward",

@@ -17,6 +17,10 @@ class ActionNeverTaken(DeepPQRError):
     """An action occurs in no row: its reward is not identified."""
 
 
+class NoInfluenceFunction(DataError):
+    """A fit has no closed-form influence function: bootstrap it instead."""
+
+
 class StorageError(DeepPQRError):
     """A model folder cannot be written, or is not one that can be read."""
 

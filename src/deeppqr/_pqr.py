@@ -2,11 +2,12 @@
 
 import time
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.random as jr
 import numpy as np
@@ -30,6 +31,9 @@ from .mdp import Law, check_preferences
 from .panel import Encoding, Panel, require_panel
 from .policy import PolicyFit, clip
 from .reward import AbstractReward, Affine, AffineReward, select_temperature
+
+if TYPE_CHECKING:
+    from .inference import Bootstrap, Projection
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,7 @@ class PQR:
             diagnostics,
             _stage_notes(policy, solution, reward.note),
             self._provenance(panel, clock),
+            self,
         )
 
     def _solve(self, solver, panel: Panel, policy, known_reward, anchor: int, *, key):
@@ -235,6 +240,8 @@ class Fit:
     """What each stage did and, where it was chosen, why."""
     provenance: dict[str, Any]
     """Settings, data, times and versions behind this fit."""
+    model: PQR | None = field(default=None, metadata={"stored": False})
+    """What it was fitted with; None once read from a folder."""
 
     @property
     def discount(self) -> float:
@@ -275,7 +282,11 @@ class Fit:
         """
         check_preferences(self.discount, temperature)
         self._affine()
-        return replace(self, estimate=replace(self.estimate, temperature=temperature))
+        return replace(
+            self,
+            estimate=replace(self.estimate, temperature=temperature),
+            model=self.model and replace(self.model, temperature=temperature),
+        )
 
     def select_temperature(
         self,
@@ -311,6 +322,29 @@ class Fit:
                 "fit again with the temperature you want."
             )
         return self.reward_function
+
+    def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":
+        """The reward's best linear form, with errors clustered by unit and a test.
+
+        `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
+        the anchor, a dict of such lists by action, or a function of the states. Options
+        are those of `deeppqr.inference.project`.
+        """
+        from .inference import project
+
+        return project(self, features, panel, **options)
+
+    def bootstrap(
+        self, panel: Panel, statistic: Callable[["Fit"], Any], **options: Any
+    ) -> "Bootstrap":
+        """Draws of a statistic of this fit over resampled units.
+
+        Options are those of `deeppqr.bootstrap`.
+        """
+        from .inference import bootstrap, require_model
+
+        model = require_model(self)
+        return bootstrap(model, panel, statistic, estimate=statistic(self), **options)
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""

@@ -113,6 +113,7 @@ class _Parts:
             packed = {
                 f.name: self.pack(getattr(value, f.name), f"{path}.{f.name}")
                 for f in fields(value)
+                if f.metadata.get("stored", True)
             }
             return {"class": type(value).__name__, "fields": packed}
         if hasattr(value, "get_params"):

@@ -1,5 +1,15 @@
 """How far to trust what was estimated."""
 
+from ._bands import Bands as Bands
+from ._bootstrap import Bootstrap as Bootstrap
+from ._bootstrap import RewardAt as RewardAt
+from ._bootstrap import bootstrap as bootstrap
+from ._bootstrap import require_model as require_model
 from ._diagnostics import Diagnostic as Diagnostic
 from ._diagnostics import Diagnostics as Diagnostics
 from ._diagnostics import diagnose as diagnose
+from ._influence import RewardInfluence as RewardInfluence
+from ._influence import reward_influence as reward_influence
+from ._projection import Projection as Projection
+from ._projection import SpecificationTest as SpecificationTest
+from ._projection import project as project

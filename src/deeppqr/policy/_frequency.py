@@ -43,7 +43,7 @@ class Frequency(AbstractPolicyEstimator):
         smoothed = count + self.smoothing * shares
         with np.errstate(divide="ignore"):
             table = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
-        return FrequencyPolicy(cells, table, np.log(shares))
+        return FrequencyPolicy(cells, table, np.log(shares), self.smoothing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +53,8 @@ class FrequencyPolicy(AbstractPolicy):
     cells: Cells
     table: Float[np.ndarray, "cell action"]
     elsewhere: Float[np.ndarray, " action"]
+    smoothing: float = 0.0
+    """What it was tabulated with."""
 
     def log_prob(self, state):
         cell = self.cells.locate(state)

@@ -52,7 +52,9 @@ class Logit(AbstractPolicyEstimator):
         if panel.num_actions == 2:  # scikit-learn keeps one row for two classes
             coefficient = np.concatenate([np.zeros_like(coefficient), coefficient])
             intercept = np.concatenate([np.zeros_like(intercept), intercept])
-        return LogitPolicy(coefficient, intercept, center, scale, self.degree)
+        return LogitPolicy(
+            coefficient, intercept, center, scale, self.degree, self.ridge
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,9 +66,15 @@ class LogitPolicy(AbstractPolicy):
     center: Float[np.ndarray, " state_feature"]
     scale: Float[np.ndarray, " state_feature"]
     degree: int
+    ridge: float = 0.0
+    """What it was penalised with."""
+
+    def features(self, state: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
+        """What the log-odds are linear in, beside the intercept."""
+        return monomials((state - self.center) / self.scale, self.degree)
 
     def log_prob(self, state):
-        features = monomials((state - self.center) / self.scale, self.degree)
+        features = self.features(state)
         return log_softmax(features @ self.coefficient.T + self.intercept, axis=1)
 
 

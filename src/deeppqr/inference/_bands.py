@@ -1,0 +1,98 @@
+"""Intervals that hold a whole curve at once, and the plain ones beside them."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+from scipy.special import ndtri
+
+from .._errors import DataError
+
+NUM_DRAWS = 10_000
+
+
+@dataclass(frozen=True, eq=False)
+class Bands:
+    r"""A curve with the band that holds all of it with a given probability.
+
+    $$\hat r(s) \pm c\, \mathrm{se}(s), \qquad
+    P\{\max_s |\hat r(s) - r(s)| / \mathrm{se}(s) \le c\} = \text{level}.$$
+    """
+
+    states: np.ndarray
+    estimate: Float[np.ndarray, " state"]
+    standard_errors: Float[np.ndarray, " state"]
+    critical: float
+    """c; the pointwise interval at 95 % would have 1.96."""
+    level: float
+
+    @property
+    def low(self) -> Float[np.ndarray, " state"]:
+        return self.estimate - self.critical * self.standard_errors
+
+    @property
+    def high(self) -> Float[np.ndarray, " state"]:
+        return self.estimate + self.critical * self.standard_errors
+
+
+def check_level(level: float) -> None:
+    """Refuse what is not a probability of coverage."""
+    if not (isinstance(level, (int, float)) and 0 < level < 1):
+        raise DataError(f"`level` must lie between 0 and 1, such as 0.95, not {level!r}.")
+
+
+def normal_interval(
+    estimate: np.ndarray, error: np.ndarray, level: float
+) -> Float[np.ndarray, "end *shape"]:
+    """Low and high ends of the interval estimate +- z se."""
+    check_level(level)
+    margin = ndtri((1 + level) / 2) * error
+    return np.stack([estimate - margin, estimate + margin])
+
+
+def sup_t_bands(
+    states: np.ndarray,
+    estimate: Float[np.ndarray, " state"],
+    covariance: Float[np.ndarray, "state state"],
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Bands:
+    """The band of a curve that is jointly normal, its critical value by simulation.
+
+    References
+    ----------
+    [montiel2019simultaneous].
+    """
+    check_level(level)
+    error = np.sqrt(np.diag(covariance))
+    vary = error > 0
+    root = _root(covariance[np.ix_(vary, vary)] / np.outer(error[vary], error[vary]))
+    draws = np.random.default_rng(seed).normal(size=(NUM_DRAWS, root.shape[1])) @ root.T
+    return _band(states, estimate, error, np.abs(draws), level)
+
+
+def sup_t_bands_of_draws(
+    states: np.ndarray,
+    estimate: Float[np.ndarray, " state"],
+    draws: Float[np.ndarray, "draw state"],
+    *,
+    level: float = 0.95,
+) -> Bands:
+    """The band of a curve from its bootstrap draws, centred at their mean."""
+    check_level(level)
+    error = draws.std(axis=0, ddof=1)
+    vary = error > 0
+    away = np.abs(draws - draws.mean(axis=0))[:, vary] / error[vary]
+    return _band(states, estimate, error, away, level)
+
+
+def _band(states, estimate, error, away: np.ndarray, level: float) -> Bands:
+    critical = float(np.quantile(away.max(axis=1, initial=0.0), level))
+    return Bands(states, estimate, error, critical, level)
+
+
+def _root(correlation: np.ndarray) -> np.ndarray:
+    """A square root of a matrix that may be singular."""
+    values, vectors = np.linalg.eigh(correlation)
+    return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -1,0 +1,339 @@
+"""Errors by refitting: whole units drawn with replacement, replicate by replicate."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .._errors import DataError
+from .._progress import track
+from .._random import check_seed
+from ..panel import Panel, require_panel
+from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
+
+if TYPE_CHECKING:
+    from .._pqr import PQR, Fit
+
+Statistic = Callable[["Fit"], Any]
+MIN_UNITS = 2
+
+
+@dataclass(frozen=True, eq=False)
+class RewardAt:
+    """The reward at some states: of every action, or of one action in each.
+
+    As a statistic of `bootstrap` it can travel to other processes, which a function
+    written on the spot cannot.
+
+    Parameters
+    ----------
+    states
+        As `fit.reward` takes them.
+    action
+        Columns of the reward, one for each state; None for all actions.
+    pull
+        A matrix that is applied to the rewards: contrasts, averages, a regression.
+    """
+
+    states: Any
+    action: Int[np.ndarray, " row"] | None = None
+    pull: Float[np.ndarray, "out row"] | None = None
+
+    def __call__(self, fit: "Fit") -> np.ndarray:
+        reward = fit.reward(self.states)
+        if self.action is not None:
+            reward = reward[np.arange(len(reward)), self.action]
+        return reward if self.pull is None else self.pull @ reward
+
+
+class Failure(NamedTuple):
+    """A replicate that could not be fitted."""
+
+    replicate: int
+    message: str
+
+
+@dataclass(frozen=True, eq=False)
+class Bootstrap:
+    """A statistic with its draws over resampled units."""
+
+    estimate: Float[np.ndarray, "*shape"]
+    """On the panel itself."""
+    draws: Float[np.ndarray, "draw *shape"]
+    replicates: Int[np.ndarray, " draw"]
+    """Which replicate each draw is, in order."""
+    failures: tuple[Failure, ...]
+    """Replicates that are missing, and why. Errors that leave many out are too small."""
+    seed: int
+
+    @property
+    def note(self) -> str:
+        """How many replicates there are, and how many failed."""
+        tried = len(self.draws) + len(self.failures)
+        if not self.failures:
+            return f"{tried:,} replicates, none failed"
+        first = self.failures[0]
+        return (
+            f"{len(self.failures)} of {tried:,} replicates failed, the first of them "
+            f"number {first.replicate}: {first.message}"
+        )
+
+    @property
+    def standard_errors(self) -> Float[np.ndarray, "*shape"]:
+        return self._some().std(axis=0, ddof=1)
+
+    @property
+    def covariance(self) -> Float[np.ndarray, "entry entry"]:
+        """Of the statistic's entries, raveled."""
+        flat = self._some().reshape(len(self.draws), -1)
+        return np.atleast_2d(np.cov(flat, rowvar=False))
+
+    def interval(
+        self, level: float = 0.95, *, kind: str = "percentile"
+    ) -> Float[np.ndarray, "end *shape"]:
+        """Low and high ends: of the draws' quantiles, or `"normal"` about the estimate."""
+        check_level(level)
+        if kind == "normal":
+            return normal_interval(self.estimate, self.standard_errors, level)
+        if kind != "percentile":
+            raise DataError(f'`kind` must be "percentile" or "normal", but it is {kind!r}.')
+        tail = (1 - level) / 2
+        return np.quantile(self._some(), [tail, 1 - tail], axis=0)
+
+    def bands(self, states: Any, level: float = 0.95) -> Bands:
+        """Bands that hold the whole curve at once, for a statistic over `states`."""
+        if self.estimate.shape != (len(states),):
+            raise DataError(
+                f"Bands need a statistic with one number for each of the {len(states)} "
+                f"states, but its shape is {self.estimate.shape}."
+            )
+        return sup_t_bands_of_draws(
+            np.asarray(states), self.estimate, self._some(), level=level
+        )
+
+    def join(self, other: "Bootstrap") -> "Bootstrap":
+        """Both results as one; their replicates must differ and their seeds agree."""
+        tried = set(self.replicates) | {failure.replicate for failure in self.failures}
+        again = set(other.replicates) | {failure.replicate for failure in other.failures}
+        if self.seed != other.seed or tried & again:
+            raise DataError(
+                "Only results of one seed and of different replicates can be joined, but "
+                f"the seeds are {self.seed} and {other.seed} and {len(tried & again)} "
+                "replicates are in both."
+            )
+        number = np.concatenate([self.replicates, other.replicates])
+        order = np.argsort(number)
+        failures = sorted([*self.failures, *other.failures])
+        draws = np.concatenate([self.draws, other.draws])[order]
+        return replace(
+            self, draws=draws, replicates=number[order], failures=tuple(failures)
+        )
+
+    def _some(self) -> np.ndarray:
+        if len(self.draws) < 2:
+            raise DataError(f"Errors need two draws at least: {self.note}.")
+        return self.draws
+
+
+def bootstrap(
+    model: "PQR",
+    panel: Panel,
+    statistic: Statistic,
+    *,
+    replicates: int | Iterable[int] = 200,
+    seed: int = 0,
+    workers: int = 1,
+    estimate: Any = None,
+) -> Bootstrap:
+    """Refit a model on resampled units and collect a statistic of each fit.
+
+    Units are drawn with replacement and a unit drawn twice counts twice, as a weight: so
+    no copy of it can stand on both sides of a split. Where a stage takes no weights, rows
+    are repeated instead, as other units.
+
+    Parameters
+    ----------
+    statistic
+        A function of a fit that gives a number or an array; `RewardAt(states)`, say.
+    replicates
+        How many, or which: replicate 17 draws the same units whether it runs alone, among
+        200, or in another process. Results of different ones `join`.
+    workers
+        Processes to spread over. The model, the panel and the statistic must then be such
+        that Python can send them: functions defined in a file, not on the spot.
+    estimate
+        The statistic on the panel itself, where it is known already.
+    """
+    require_panel(panel)
+    check_seed(seed)
+    numbers = _numbers(replicates)
+    if panel.num_units < MIN_UNITS:
+        raise DataError(
+            "The bootstrap draws whole units, and this panel has a single one. Cut its "
+            "path into shorter ones and name these with `unit`."
+        )
+    if estimate is None:
+        estimate = statistic(model.fit(panel))
+    task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
+    found = _run(task, numbers, workers)
+    estimate = np.asarray(estimate, dtype=np.float64)
+    good = [(number, np.asarray(value)) for number, value in found if _is_value(value)]
+    bad = tuple(Failure(number, v) for number, v in found if not _is_value(v))
+    draws = np.array([value for _, value in good], np.float64)
+    return Bootstrap(
+        estimate,
+        draws.reshape(len(good), *estimate.shape),
+        np.array([number for number, _ in good], np.int64),
+        bad,
+        seed,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Replicate:
+    """One refit; its answer depends on its number and on nothing else."""
+
+    model: "PQR"
+    panel: Panel
+    statistic: Statistic
+    seed: int
+    copies: bool
+
+    def __call__(self, number: int) -> tuple[int, Any]:
+        count, seed = draw_units(self.panel.num_units, self.seed, number)
+        draw = copied_panel if self.copies else weighted_panel
+        try:
+            fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
+            value = np.asarray(self.statistic(fit), dtype=np.float64)
+        except Exception as problem:
+            return number, f"{type(problem).__name__}: {problem}"
+        if not np.isfinite(value).all():
+            wrong = int((~np.isfinite(value)).sum())
+            return number, f"{wrong} of {value.size} entries of the statistic are not finite"
+        return number, value
+
+
+def draw_units(num_units: int, seed: int, replicate: int):
+    """How often a replicate draws each unit, and the seed of its fit."""
+    rng = np.random.default_rng([seed, replicate])
+    drawn = rng.integers(num_units, size=num_units)
+    return np.bincount(drawn, minlength=num_units), int(rng.integers(2**31))
+
+
+def weighted_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
+    """The units drawn, each weighing as often as it was drawn."""
+    repeated = replace(panel, weight=panel.weight * count[panel.unit])
+    return repeated.select(count[panel.unit] > 0)
+
+
+def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
+    """The units drawn, those drawn again as further units with the same rows."""
+    parts, units = [], []
+    for copy in range(int(count.max())):
+        rows = np.flatnonzero(count[panel.unit] > copy)
+        parts.append(rows)
+        units.append(panel.unit[rows] + copy * panel.num_units)
+    rows = np.concatenate(parts)
+    labels, unit = np.unique(np.concatenate(units), return_inverse=True)
+    names = [(panel.unit_labels[i % panel.num_units], i // panel.num_units) for i in labels]
+    order = np.argsort(unit, kind="stable")
+    rows, unit = rows[order], unit[order].astype(np.int64)
+    return replace(
+        panel,
+        state=panel.state[rows],
+        action=panel.action[rows],
+        next_state=panel.next_state[rows],
+        unit=unit,
+        terminal=panel.terminal[rows],
+        weight=panel.weight[rows],
+        unit_labels=names,
+    )
+
+
+def require_model(fit: "Fit") -> "PQR":
+    """The model to refit, refusing a fit that has none."""
+    if fit.model is None:
+        raise DataError(
+            "Errors of this fit need refits, and a fit that was read from a folder does "
+            "not know its model. Fit the model again, or call deeppqr.bootstrap(model, "
+            "panel, statistic)."
+        )
+    return fit.model
+
+
+def takes_weights(model: "PQR") -> bool:
+    """Whether every scikit-learn part of a model can be fitted with weights."""
+    import inspect
+
+    parts = [model.policy, model.anchor_value, model.reward]
+    parts += [getattr(p, n, None) for p in parts for n in ("estimator", "regressor")]
+    learners = [p for p in parts if hasattr(p, "fit") and hasattr(p, "get_params")]
+    return all(
+        "sample_weight" in inspect.signature(learner.fit).parameters for learner in learners
+    )
+
+
+def _run(task: _Replicate, numbers: list[int], workers: int) -> list[tuple[int, Any]]:
+    found = []
+    with track("bootstrap", len(numbers)) as progress:
+        if workers <= 1:
+            for number in numbers:
+                found.append(task(number))
+                progress.advance()
+            return found
+        for result in _spread(task, numbers, workers):
+            found.append(result)
+            progress.advance()
+    return found
+
+
+def _spread(task: _Replicate, numbers: list[int], workers: int):
+    """Results in order, from fresh processes: forking one that runs JAX may hang."""
+    import multiprocessing
+    import pickle
+    from concurrent.futures import ProcessPoolExecutor
+
+    try:
+        pickle.dumps(task)
+    except Exception as problem:
+        raise DataError(
+            "`workers` sends the model, the panel and the statistic to other processes, "
+            f"and one of them cannot be sent ({problem}). Use functions defined in a file "
+            "rather than on the spot, deeppqr.inference.RewardAt, or workers=1."
+        ) from problem
+    chunk = max(1, len(numbers) // (4 * workers))
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers, context, _start_worker, (task,)) as pool:
+        yield from pool.map(_work, numbers, chunksize=chunk)
+
+
+_task: _Replicate | None = None
+
+
+def _start_worker(task: _Replicate) -> None:
+    global _task
+    _task = task
+
+
+def _work(number: int) -> tuple[int, Any]:
+    assert _task is not None
+    return _task(number)
+
+
+def _numbers(replicates: int | Iterable[int]) -> list[int]:
+    if isinstance(replicates, (int, np.integer)) and not isinstance(replicates, bool):
+        numbers = list(range(int(replicates)))
+    else:
+        numbers = [int(number) for number in replicates]  # pyright: ignore
+    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        raise DataError(
+            "`replicates` must be a number of replicates, or different whole numbers from "
+            f"0 on, but {replicates!r} arrived."
+        )
+    return sorted(numbers)
+
+
+def _is_value(value: Any) -> bool:
+    return not isinstance(value, str)

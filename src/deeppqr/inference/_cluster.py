@@ -1,0 +1,70 @@
+"""Who is independent of whom: the clusters that standard errors are made of."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from ..panel import Panel
+
+MIN_UNITS = 10
+"""With fewer units than this, consecutive blocks of rows stand in for them."""
+BLOCK_ROWS = 50
+MAX_BLOCKS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters:
+    """A number for every row; rows of different clusters count as independent."""
+
+    code: Int[np.ndarray, " row"]
+    count: int
+    note: str
+
+    @classmethod
+    def of(cls, panel: Panel) -> "Clusters":
+        """Units; or blocks of consecutive rows where there are too few of them.
+
+        A long path forgets where it began, so its blocks are nearly independent. Rows
+        without weight are in no cluster's sum and their units are not counted.
+        """
+        counted = panel.weight > 0
+        units, code = np.unique(panel.unit[counted], return_inverse=True)
+        number = len(units)
+        note = f"clustered by unit ({number:,} units)"
+        if number < MIN_UNITS:
+            rows = int(counted.sum())
+            number = int(np.clip(rows // BLOCK_ROWS, min(rows, MIN_UNITS), MAX_BLOCKS))
+            code = np.arange(rows) * number // max(rows, 1)
+            note = (
+                f"clustered by {number} blocks of consecutive rows, since there "
+                f"{'is 1 unit' if len(units) == 1 else f'are {len(units)} units'} only"
+            )
+        every = np.full(len(panel), number, dtype=np.int64)
+        every[counted] = code
+        return cls(every, number, note)
+
+    @classmethod
+    def by_row(cls, panel: Panel) -> "Clusters":
+        """Every row for itself: influence functions as textbooks print them."""
+        return cls(np.arange(len(panel)), len(panel), "every row for itself")
+
+    def sum(self, rows) -> Float[np.ndarray, "cluster column"]:
+        """Sums over each cluster of the rows of a matrix, dense or sparse."""
+        kept = np.flatnonzero(self.code < self.count)
+        pairs = (self.code[kept], kept)
+        shape = (self.count, len(self.code))
+        total = sparse.csr_array((np.ones(len(kept)), pairs), shape=shape) @ rows
+        return total.toarray() if sparse.issparse(total) else np.asarray(total)
+
+
+def clustered_covariance(
+    influence: Float[np.ndarray, "cluster column"],
+) -> Float[np.ndarray, "column column"]:
+    r"""Covariance of an estimate from its clusters' influences $\psi_c$:
+    $$\frac{C}{C-1} \sum_c (\psi_c - \bar\psi)(\psi_c - \bar\psi)'.$$
+    """
+    count = len(influence)
+    centred = influence - influence.mean(axis=0)
+    return centred.T @ centred * (count / max(count - 1, 1))

@@ -1,0 +1,161 @@
+"""Features that a reward is projected on: a function, or names of state columns."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+from .._scale import spread
+from ..panel import Encoding
+from ..reward import GivenBasis
+
+MAX_EXTRAS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """Named features of each state and action; zero for the anchor."""
+
+    names: tuple[str, ...]
+    columns: Callable[[np.ndarray], np.ndarray]
+    """Encoded states to (row, action, feature)."""
+
+    def __call__(
+        self, state: Float[np.ndarray, "row state_feature"]
+    ) -> Float[np.ndarray, "row action feature"]:
+        return self.columns(state)
+
+    def at(self, state, action) -> Float[np.ndarray, "row feature"]:
+        """The features of each state with its own action."""
+        return self.columns(state)[np.arange(len(state)), action]
+
+
+def resolve_features(
+    features: Any,
+    names: Sequence[str] | None,
+    encoding: Encoding,
+    actions: tuple[Any, ...],
+    anchor: int,
+) -> Features:
+    """The features behind what the user passed; the anchor's are zero."""
+    if callable(features):
+        return _given(features, names, encoding, actions, anchor)
+    others = [index for index in range(len(actions)) if index != anchor]
+    if isinstance(features, Mapping):
+        unknown = [label for label in features if label not in actions]
+        missing = [actions[index] for index in others if actions[index] not in features]
+        if unknown or missing or actions[anchor] in features:
+            raise DataError(
+                "`features` by action must name every action but the anchor, "
+                f"{[actions[index] for index in others]}, but it names {list(features)}."
+            )
+        terms = [(index, term) for index in others for term in features[actions[index]]]
+    elif isinstance(features, Sequence) and not isinstance(features, str):
+        terms = [(index, term) for index in others for term in features]
+    else:
+        raise DataError(
+            "`features` must be a list of state columns such as "
+            f'{["1", *encoding.names[:2]]}, a dict of such lists by action, or a function '
+            f"of the states, but {features!r} arrived."
+        )
+    if not terms:
+        raise DataError("`features` must hold at least one feature, but it is empty.")
+    factors = [_factors(term, encoding) for _, term in terms]
+    many = len(others) > 1
+    own = [f"{actions[index]}: {term}" if many else str(term) for index, term in terms]
+
+    def columns(state: np.ndarray) -> np.ndarray:
+        found = np.zeros((len(state), len(actions), len(terms)))
+        for number, ((index, _), powers) in enumerate(zip(terms, factors, strict=True)):
+            found[:, index, number] = np.prod(state[:, powers], axis=1)
+        return found
+
+    return Features(_named(names, own), columns)
+
+
+def _given(function, names, encoding, actions, anchor: int) -> Features:
+    """A user's function of the states, checked at every call."""
+    basis = GivenBasis(function, encoding, anchor, len(actions))
+    own = None if names is None else tuple(names)
+    if own is None:
+        probe = np.zeros((1, len(encoding.feature_names)))
+        own = tuple(f"theta{i + 1}" for i in range(basis(probe).shape[2]))
+
+    def columns(state: np.ndarray) -> np.ndarray:
+        found = basis(state)
+        if found.shape[2] != len(own):
+            raise DataError(
+                f"`names` must name each of the {found.shape[2]} features that the function "
+                f"returns, but there are {len(own)}: {list(own)}."
+            )
+        return found
+
+    return Features(own, columns)
+
+
+def _factors(term: Any, encoding: Encoding) -> list[int]:
+    """Encoded columns whose product a term is: "1", "x", "x^2", "x * y"."""
+    if term == "1" or (isinstance(term, (int, float)) and term == 1):
+        return []
+    if term in encoding.feature_names:
+        return [encoding.feature_names.index(term)]
+    found = []
+    for factor in str(term).split("*"):
+        name, _, power = factor.strip().partition("^")
+        times = int(power) if power.strip().isdigit() else 0 if power else 1
+        if name.strip() not in encoding.feature_names or times < 1:
+            raise DataError(
+                f"The feature {term!r} must be \"1\" (a constant), one of the state columns "
+                f"{encoding.feature_names}, or a product or power of these such as "
+                f'"{encoding.feature_names[0]}^2".'
+            )
+        found += [encoding.feature_names.index(name.strip())] * times
+    return found
+
+
+def _named(names: Sequence[str] | None, own: list[str]) -> tuple[str, ...]:
+    if names is None:
+        return tuple(own)
+    if len(names) != len(own):
+        raise DataError(
+            f"`names` must name each of the {len(own)} features {own}, but there are "
+            f"{len(names)}: {list(names)}."
+        )
+    return tuple(names)
+
+
+def with_extras(
+    features: Features,
+    state: Float[np.ndarray, "row state_feature"],
+    action: np.ndarray,
+    weight: Float[np.ndarray, " row"],
+) -> Float[np.ndarray, "row column"]:
+    """The features of each row, and simple columns beyond them that a test can use.
+
+    Constants, then states, squares and products of each action, as many as are not
+    combinations of what is there already, up to twenty.
+    """
+    own = features.at(state, action)
+    taken = [index for index in np.unique(action)]
+    standard = (state - state.mean(axis=0)) / spread(state)
+    width = standard.shape[1]
+    shapes = [np.ones(len(state)), *standard.T]
+    shapes += [standard[:, i] * standard[:, j] for i in range(width) for j in range(i + 1)]
+    kept, root = own, np.sqrt(weight)[:, None]
+    basis = np.linalg.qr(own * root)[0]
+    for shape in shapes:
+        for index in taken:
+            if kept.shape[1] - own.shape[1] >= MAX_EXTRAS:
+                return kept
+            column = (shape * (action == index))[:, None]
+            scaled = column * root
+            left = scaled - basis @ (basis.T @ scaled)
+            left -= basis @ (basis.T @ left)
+            size = np.linalg.norm(left)
+            if size > 1e-6 * np.linalg.norm(scaled):
+                kept = np.column_stack([kept, column])
+                basis = np.column_stack([basis, left / size])
+    return kept

@@ -1,0 +1,233 @@
+r"""Exact influence functions of rewards whose stages have closed forms.
+
+A decision's *realised reward* is $y = Q(s,a) - \gamma V(s')$, whose mean given (s,a) is
+r(s,a). Regressed on columns b(s,a) by least squares, with weights w, it has coefficients
+$\beta$; with an indicator for each pair (s,a) these are the tabular rewards. A small
+growth of row i's weight moves them by
+$$\psi_i = (\textstyle\sum_j w_j b_j b_j')^{-1}
+\{w_i b_i (y_i - b_i'\beta) + \textstyle\sum_j w_j b_j\, dy_j(i)\},$$
+where $dy_j = \alpha\,d\log\pi(a_j|s_j) + dV(s_j) - \gamma\,dV(s'_j)$ follows from the policy's
+and the anchor's scores. No term is dropped: these are the derivatives of the estimator
+itself, as refitting with changed weights shows.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Bool, Float
+from scipy import sparse
+
+from .._errors import DataError, NoInfluenceFunction
+from ..panel import Cells, Panel, require_panel
+from ..reward import AffineReward, TableReward
+from ._anchor_score import ValueScore, value_score
+from ._bands import Bands, normal_interval, sup_t_bands
+from ._cluster import Clusters, clustered_covariance
+from ._policy_score import _OTHER_PANEL, policy_score
+
+if TYPE_CHECKING:
+    from .._pqr import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Realised:
+    """Realised rewards of the decisions other than the anchor, ready to be regressed."""
+
+    panel: Panel
+    rows: Bool[np.ndarray, " row"]
+    """Decisions that are not the anchor and whose sequel was seen."""
+    outcome: Float[np.ndarray, " chosen"]
+    jacobian: Any
+    """Sparse (chosen, parameter): how each outcome moves with the first two stages."""
+    score: ValueScore
+    clusters: Clusters
+
+    @classmethod
+    def of(cls, fit: "Fit", panel: Panel, clusters: Clusters) -> "Realised":
+        value = fit.estimate
+        score = value_score(value, panel, policy_score(value.policy, panel), clusters)
+        rows = panel.is_transition & (panel.action != value.anchor) & (panel.weight > 0)
+        state, action = panel.state[rows], panel.action[rows]
+        goes = panel.has_next[rows] & ~panel.terminal[rows]
+        after = panel.next_state[rows][goes]
+        outcome = value(state).q[np.arange(len(state)), action]
+        outcome[goes] -= value.discount * value(after).value
+        spread = sparse.csr_array(
+            (np.ones(len(after)), (np.flatnonzero(goes), np.arange(len(after)))),
+            shape=(len(state), len(after)),
+        )
+        jacobian = (
+            value.temperature * score.log_prob(state, action)
+            + score.value_at(state)
+            - value.discount * (spread @ score.value_at(after))
+        )
+        return cls(panel, rows, outcome, jacobian, score, clusters)
+
+    def regress(
+        self, columns: Any
+    ) -> tuple[Float[np.ndarray, " column"], Float[np.ndarray, "cluster column"]]:
+        """Coefficients on the chosen rows' columns, and the clusters' influence on them.
+
+        Columns are dense, or a sparse matrix of indicators that exclude each other.
+        """
+        weight = self.panel.weight[self.rows]
+        weighted = columns * weight[:, None]
+        if sparse.issparse(columns):
+            mass = np.asarray(weighted.sum(axis=0)).ravel()
+            seen = np.where(mass > 0, mass, np.nan)
+            solve = lambda right: right / seen[:, None]
+        else:
+            gram = columns.T @ weighted
+            solve = lambda right: np.linalg.lstsq(gram, right, rcond=1e-12)[0]
+        with np.errstate(invalid="ignore"):
+            beta = solve((weighted.T @ self.outcome)[:, None])[:, 0]
+            residual = self.outcome - columns @ np.nan_to_num(beta)
+            direct = sparse.csr_array(weighted * residual[:, None])
+            own = self.clusters.sum(self._everywhere(direct))
+            slope = weighted.T @ self.jacobian
+            slope = slope.toarray() if sparse.issparse(slope) else np.asarray(slope)
+            influence = solve(own.T + slope @ self.score.score.T).T
+        return beta, influence
+
+    def _everywhere(self, direct) -> Any:
+        """Entries of the chosen rows at their place among all rows."""
+        chosen = np.flatnonzero(self.rows)
+        pairs = (chosen, np.arange(len(chosen)))
+        place = sparse.csr_array((np.ones(len(chosen)), pairs), (len(self.panel), len(chosen)))
+        return place @ direct
+
+
+@dataclass(frozen=True, eq=False)
+class RewardInfluence:
+    """The tabular reward with what each cluster did to it."""
+
+    cells: Cells
+    actions: tuple[Any, ...]
+    anchor: int
+    states: np.ndarray
+    """The distinct states, as the user has them."""
+    reward: Float[np.ndarray, "cell action"]
+    """NaN where a pair was never seen: nothing in the data says where it leads."""
+    influence: Float[np.ndarray, "cluster cell action"]
+    """Sums over each cluster's rows; zero for the anchor, whose reward is known."""
+    rows: Float[np.ndarray, "cell action"]
+    """Total weight of the decisions behind each pair."""
+    note: str
+
+    @property
+    def unseen(self) -> Bool[np.ndarray, "cell action"]:
+        """Pairs without a reward."""
+        return np.isnan(self.reward)
+
+    @cached_property
+    def covariance(self) -> Float[np.ndarray, "pair pair"]:
+        """Of `reward.ravel()`, clustered by unit; NaN for pairs never seen."""
+        return clustered_covariance(self.influence.reshape(len(self.influence), -1))
+
+    @property
+    def standard_errors(self) -> Float[np.ndarray, "cell action"]:
+        return np.sqrt(np.diag(self.covariance)).reshape(self.reward.shape)
+
+    def interval(self, level: float = 0.95) -> Float[np.ndarray, "end cell action"]:
+        """Pointwise normal intervals: low and high ends."""
+        return normal_interval(self.reward, self.standard_errors, level)
+
+    def functional(
+        self, weight: Float[np.ndarray, "cell action"]
+    ) -> tuple[float, float]:
+        """A weighted sum of rewards with its standard error."""
+        if weight.shape != self.reward.shape:
+            raise DataError(
+                f"`weight` must have one entry per state and action, {self.reward.shape}, "
+                f"but its shape is {weight.shape}."
+            )
+        used = weight != 0
+        if self.unseen[used].any():
+            cell, action = np.argwhere(used & self.unseen)[0]
+            raise DataError(
+                f"The sum asks for the reward of {self.actions[action]!r} at "
+                f"{self.states[cell]}, a pair never seen "
+                f"({int((used & self.unseen).sum())} such pairs). Give them weight zero."
+            )
+        value = float(weight[used] @ self.reward[used])
+        moved = self.influence[:, used] @ weight[used]
+        return value, float(np.sqrt(clustered_covariance(moved[:, None])[0, 0]))
+
+    def bands(self, action: Any, level: float = 0.95, seed: int = 0) -> Bands:
+        """Bands that hold a whole curve r(., action) at once, over the states seen."""
+        column = self.actions.index(action)
+        seen = np.flatnonzero(~self.unseen[:, column])
+        curve = clustered_covariance(self.influence[:, seen, column])
+        return sup_t_bands(
+            self.states[seen], self.reward[seen, column], curve, level=level, seed=seed
+        )
+
+
+def reward_influence(
+    fit: "Fit", panel: Panel, *, by_row: bool = False
+) -> RewardInfluence:
+    """Influence functions of a tabular reward at every state and action.
+
+    For fits with policy="frequency" or "logit", reward="table", and an anchor's value that
+    is exact or an exit's, a self-loop's or a renewal's; others raise
+    `NoInfluenceFunction`.
+
+    Parameters
+    ----------
+    panel
+        The panel that the fit was made from.
+    by_row
+        Rows in place of units: the textbook's influence function, times the row's weight
+        as a share of all.
+    """
+    require_panel(panel)
+    table = table_of(fit)
+    if table is None:
+        raise NoInfluenceFunction(
+            f"A {_kind(fit)} has no influence function in closed form; a reward that is a "
+            'table of means does: reward="table". Bootstrap instead.'
+        )
+    clusters = Clusters.by_row(panel) if by_row else Clusters.of(panel)
+    realised = Realised.of(fit, panel, clusters)
+    cells, num_actions = table.cells, panel.num_actions
+    cell = cells.locate(panel.state[realised.rows])
+    if (cell < 0).any():
+        raise NoInfluenceFunction(_OTHER_PANEL.format(what="reward's table"))
+    pair = cell * num_actions + panel.action[realised.rows]
+    size = len(cells) * num_actions
+    indicator = sparse.csr_array(
+        (np.ones(len(pair)), (np.arange(len(pair)), pair)), shape=(len(pair), size)
+    )
+    beta, influence = realised.regress(indicator)
+    shape = (len(cells), num_actions)
+    found, anchor = beta.reshape(shape), fit.estimate.anchor
+    influence = influence.reshape(-1, *shape)
+    states = panel.encoding.decode(cells.states)
+    reward = fit.reward(states)
+    found[:, anchor], influence[:, :, anchor] = reward[:, anchor], 0.0
+    if not np.allclose(found, reward, rtol=1e-6, atol=1e-6, equal_nan=True):
+        raise NoInfluenceFunction(_OTHER_PANEL.format(what="reward"))
+    rows = np.bincount(pair, panel.weight[realised.rows], size).reshape(shape)
+    unseen = int(np.isnan(found).sum())
+    note = clusters.note
+    if unseen:
+        note += f"; {unseen} of {found.size} (state, action) pairs never seen"
+    influence = np.where(np.isnan(found), np.nan, influence)
+    return RewardInfluence(
+        cells, fit.actions, anchor, states, reward, influence, rows, note
+    )
+
+
+def table_of(fit: "Fit") -> TableReward | None:
+    """The reward's table of means, if that is what it is."""
+    reward = fit.reward_function
+    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
+    return bare if isinstance(bare, TableReward) else None
+
+
+def _kind(fit: "Fit") -> str:
+    reward = fit.reward_function
+    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
+    return type(bare).__name__

@@ -1,0 +1,193 @@
+r"""How the policy moves when a row counts a little more.
+
+A policy has parameters $\eta$. Raising the weight $w_i$ of row i by a small share moves
+them by the row's *score* $d\eta_i = w_i\, \partial\eta / \partial w_i$, and
+$\log\pi(a|s)$ by $\partial\log\pi(a|s)/\partial\eta \cdot d\eta_i$. Both factors are exact
+derivatives of the estimate as it was computed, smoothing and penalty included.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from .._errors import NoInfluenceFunction
+from ..panel import Panel
+from ..policy import (
+    AbstractPolicy,
+    Clipped,
+    FrequencyPolicy,
+    GivenPolicy,
+    LogitPolicy,
+    log_shares,
+)
+
+
+@dataclass(frozen=True, eq=False)
+class FrequencyScore:
+    """The frequency policy in its counts: of each (state, action), and of each action."""
+
+    policy: FrequencyPolicy
+    count: Float[np.ndarray, "cell action"]
+    shares: Float[np.ndarray, " action"]
+    score: Any
+    """Sparse (row, parameter): a row adds its weight to two counts."""
+
+    @classmethod
+    def of(cls, policy: FrequencyPolicy, panel: Panel) -> "FrequencyScore":
+        num_cells, num_actions = policy.table.shape
+        cell = policy.cells.locate(panel.state)
+        shares = np.exp(log_shares(panel))
+        if (cell < 0).any():
+            raise NoInfluenceFunction(_OTHER_PANEL.format(what="policy"))
+        pair = cell * num_actions + panel.action
+        count = np.bincount(pair, panel.weight, policy.table.size)
+        count = count.reshape(num_cells, num_actions)
+        smoothed = count + policy.smoothing * shares
+        share = smoothed / np.maximum(smoothed.sum(axis=1, keepdims=True), 1e-300)
+        if np.abs(share - np.exp(policy.table)).max() > 1e-8:
+            raise NoInfluenceFunction(_OTHER_PANEL.format(what="policy"))
+        rows = np.arange(len(panel))
+        score = sparse.csr_array(
+            (
+                np.tile(panel.weight, 2),
+                (np.tile(rows, 2), np.append(pair, policy.table.size + panel.action)),
+            ),
+            shape=(len(panel), policy.table.size + num_actions),
+        )
+        return cls(policy, count, shares, score)
+
+    def jacobian(
+        self, state: Float[np.ndarray, "row state_feature"], action: Int[np.ndarray, " row"]
+    ):
+        r"""Sparse (row, parameter) derivatives of $\log\pi(a_j|s_j)$.
+
+        $$d\log\hat\pi(a|s) = \frac{dn(s,a) + c\,d\bar\pi(a)}{n(s,a) + c\,\bar\pi(a)}
+        - \frac{\sum_b dn(s,b)}{n(s) + c}.$$
+        """
+        num_actions = len(self.shares)
+        cell = self.policy.cells.locate(state)
+        known = np.flatnonzero(cell >= 0)
+        at, smoothing = cell[known], self.policy.smoothing
+        own = self.count[at, action[known]] + smoothing * self.shares[action[known]]
+        total = self.count[at].sum(axis=1) + smoothing
+        pairs = at[:, None] * num_actions + np.arange(num_actions)
+        entries = [
+            (known, at * num_actions + action[known], 1 / own),
+            (np.repeat(known, num_actions), pairs.ravel(), -np.repeat(1 / total, num_actions)),
+        ]
+        # d log(overall share): at full size where the state is unknown, else through c.
+        size = np.ones(len(state))
+        size[known] = smoothing * self.shares[action[known]] / own
+        everyone = np.sum(self.score[:, self.count.size :]) + num_actions
+        seen = self.shares[action] * everyone
+        first, rows = self.count.size, np.arange(len(state))
+        entries.append((rows, first + action, size / seen))
+        entries.append(
+            (
+                np.repeat(rows, num_actions),
+                first + np.tile(np.arange(num_actions), len(state)),
+                -np.repeat(size / everyone, num_actions),
+            )
+        )
+        row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
+        return sparse.csr_array((value, (row, column)), (len(state), self.score.shape[1]))
+
+
+@dataclass(frozen=True, eq=False)
+class LogitScore:
+    """The logit in its coefficients, one block of them per action."""
+
+    policy: LogitPolicy
+    score: Float[np.ndarray, "row parameter"]
+
+    @classmethod
+    def of(cls, policy: LogitPolicy, panel: Panel) -> "LogitScore":
+        bare = cls(policy, np.zeros((0, 0)))
+        columns, prob = bare._columns(panel.state), np.exp(policy.log_prob(panel.state))
+        first = bare._first
+        chosen = panel.action[:, None] == np.arange(prob.shape[1])
+        pull = panel.weight[:, None] * (chosen - prob)
+        slope = _blocks(pull[:, first:], columns)
+        curve = [
+            [
+                columns.T @ (columns * (panel.weight * prob[:, b] * ((a == b) - prob[:, a]))[:, None])
+                for b in range(first, prob.shape[1])
+            ]
+            for a in range(first, prob.shape[1])
+        ]
+        penalised = np.append(np.full(columns.shape[1] - 1, policy.ridge), 0.0)
+        penalty = np.tile(penalised, prob.shape[1] - first)
+        # Adding the same to every action's intercept changes nothing: hence a pseudo-inverse.
+        inverse = np.linalg.pinv(np.block(curve) + np.diag(penalty), hermitian=True)
+        coefficient = np.column_stack([policy.coefficient, policy.intercept])[first:]
+        left = slope.sum(axis=0) - penalty * coefficient.ravel()
+        scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
+        if np.abs(inverse @ left / scale).max() > MAX_STEP:
+            raise NoInfluenceFunction(_OTHER_PANEL.format(what="policy"))
+        return cls(policy, slope @ inverse)
+
+    def jacobian(self, state, action):
+        r"""Derivatives of $\log\pi(a_j|s_j)$: $(1[a_j = b] - \pi(b|s_j))\, x(s_j)$."""
+        prob = np.exp(self.policy.log_prob(state))
+        pull = (action[:, None] == np.arange(prob.shape[1])) - prob
+        return sparse.csr_array(_blocks(pull[:, self._first :], self._columns(state)))
+
+    @property
+    def _first(self) -> int:
+        """With two actions the first one's coefficients are zero, and no parameters."""
+        return 1 if len(self.policy.intercept) == 2 else 0
+
+    def _columns(self, state) -> np.ndarray:
+        return np.column_stack([self.policy.features(state), np.ones(len(state))])
+
+
+@dataclass(frozen=True, eq=False)
+class KnownScore:
+    """A policy that was given: nothing moves it."""
+
+    score: Float[np.ndarray, "row parameter"]
+
+    def jacobian(self, state, action):
+        del action
+        return sparse.csr_array((len(state), 0))
+
+
+PolicyScore = FrequencyScore | LogitScore | KnownScore
+MAX_STEP = 0.5
+"""Standard errors by which a logit may miss its optimum on the panel it is said to be
+fitted to; an optimiser's tolerance is far below, another panel far above."""
+_OTHER_PANEL = (
+    "The {what} is not the one that this panel gives. Pass the panel that the fit was made "
+    "from; where the transitions were given and not counted, bootstrap instead."
+)
+
+
+def policy_score(policy: AbstractPolicy, panel: Panel) -> PolicyScore:
+    """The score of a policy estimated from this panel."""
+    if isinstance(policy, Clipped):
+        states = np.concatenate([panel.state, panel.next_state[panel.has_next]])
+        share = policy.clipped_share(states)
+        if share:
+            raise NoInfluenceFunction(
+                f"The policy is clipped in {100 * share:.2g} % of (state, action) pairs, "
+                "and a clipped probability has no derivative. Bootstrap instead."
+            )
+        policy = policy.policy
+    if isinstance(policy, FrequencyPolicy):
+        return FrequencyScore.of(policy, panel)
+    if isinstance(policy, LogitPolicy):
+        return LogitScore.of(policy, panel)
+    if isinstance(policy, GivenPolicy):
+        return KnownScore(np.zeros((len(panel), 0)))
+    raise NoInfluenceFunction(
+        f"A {type(policy).__name__} has no influence function in closed form; "
+        'policy="frequency" and "logit" do. Bootstrap instead.'
+    )
+
+
+def _blocks(pull: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Row by row, the outer product of an entry per action and a column per feature."""
+    return (pull[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)

@@ -1,0 +1,323 @@
+r"""A linear form of a fitted reward: theta by minimum distance, and whether it fits.
+
+Estimates $\hat\beta$ of the reward, at states and actions or as coefficients on columns
+that contain the features, obey $\beta = C\theta$ if r is linear in the features. With
+$\Omega$ the covariance of $\hat\beta$, clustered by unit,
+$$\hat\theta = \arg\min_\theta\,(\hat\beta - C\theta)'\,\Omega^{-1}(\hat\beta - C\theta),$$
+and the minimum J tests the form: it is chi-squared with one degree of freedom for each
+estimate beyond those of theta. With few clusters $\Omega$ is itself uncertain, which is
+allowed for exactly as if $\hat\beta$ were normal: J is referred to Hotelling's F, and
+$\hat\theta$'s covariance grows by $\nu(\nu-1)/\{(\nu-q)(\nu-q-1)\}$.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError, NoInfluenceFunction
+from ..panel import Panel, require_panel
+from ..policy import Clipped, FrequencyPolicy
+from ._cluster import Clusters, clustered_covariance
+from ._features import Features, resolve_features, with_extras
+from ._influence import Realised, reward_influence, table_of
+
+if TYPE_CHECKING:
+    from .._pqr import Fit
+    from ..report import Estimates
+
+MIN_ROWS = 20.0
+"""Rows behind an estimated reward for the normal approximation to be trusted."""
+CLUSTERS_PER_MOMENT = 4
+"""Clusters needed for each estimate that is weighted by their covariance."""
+
+
+class SpecificationTest(NamedTuple):
+    """Whether a reward linear in the features can have given the data."""
+
+    statistic: float
+    """J, the weighted distance that theta leaves."""
+    df: int
+    p: float
+
+
+@dataclass(frozen=True, eq=False)
+class Projection:
+    """The parameters of a reward that is linear in given features."""
+
+    names: tuple[str, ...]
+    theta: Float[np.ndarray, " feature"]
+    covariance: Float[np.ndarray, "feature feature"]
+    test: SpecificationTest | None
+    """None where theta fits exactly or clusters are too few to tell."""
+    facts: dict[str, str] = field(default_factory=dict)
+    note: str = ""
+    """How it was found."""
+
+    @property
+    def standard_errors(self) -> Float[np.ndarray, " feature"]:
+        return np.sqrt(np.diag(self.covariance))
+
+    def interval(self, level: float = 0.95) -> Float[np.ndarray, "end feature"]:
+        """Low and high ends of normal intervals."""
+        from ._bands import normal_interval
+
+        return normal_interval(self.theta, self.standard_errors, level)
+
+    def estimates(self) -> "Estimates":
+        """The table, to print as text, Markdown or LaTeX."""
+        from ..report import Estimates
+
+        title = "The reward projected on features"
+        facts = dict(self.facts)
+        if self.test is not None:
+            facts["specification test"] = (
+                f"J = {self.test.statistic:.2f}, df = {self.test.df}, p = {self.test.p:.3f}"
+            )
+        return Estimates(title, self.names, self.theta, self.covariance, facts, self.note)
+
+    def summary(self) -> str:
+        """The table as text."""
+        return self.estimates().text()
+
+    def __str__(self) -> str:
+        return self.summary()
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Estimates that a linear form must match, with all that is needed to match them."""
+
+    beta: Float[np.ndarray, " moment"]
+    covariance: Float[np.ndarray, "moment moment"]
+    design: Float[np.ndarray, "moment feature"]
+    metric: Float[np.ndarray, "moment moment"]
+    """How much each matters by how often it is visited: the other weight."""
+    clusters: int
+    note: str
+
+
+def project(
+    fit: "Fit",
+    features: Any,
+    panel: Panel,
+    *,
+    names: Sequence[str] | None = None,
+    weight: Literal["auto", "optimal", "visits"] = "auto",
+    errors: Literal["auto", "influence", "bootstrap"] = "auto",
+    min_rows: float = MIN_ROWS,
+    replicates: Any = 200,
+    seed: int = 0,
+    workers: int = 1,
+) -> Projection:
+    """Project a fitted reward on features, with errors clustered by unit and a test.
+
+    Parameters
+    ----------
+    features
+        What the reward of the actions other than the anchor is linear in. A list of terms
+        for each of these actions: `"1"`, state columns, products and powers of them
+        (`"x"`, `"x^2"`, `"x * y"`); a dict of such lists by action; or a function of the
+        states that gives an array (row, action, feature).
+    panel
+        The panel that the fit was made from.
+    names
+        Of the features, in the table.
+    weight
+        `"optimal"` weighs by the inverse covariance, `"visits"` by how often states occur:
+        the best linear approximation where the form is wrong. `"auto"` is optimal where
+        clusters are many enough to know their covariance.
+    errors
+        `"influence"` needs stages with closed forms, `"bootstrap"` refits; `"auto"` takes
+        the first that is possible.
+    min_rows
+        Tabular rewards are used where the action and, with a frequency policy, the anchor
+        were taken at least this often: with fewer rows they are far from normal.
+    replicates, seed, workers
+        Of the bootstrap, see `deeppqr.bootstrap`.
+    """
+    require_panel(panel)
+    _check_choice("weight", weight, ("auto", "optimal", "visits"))
+    _check_choice("errors", errors, ("auto", "influence", "bootstrap"))
+    chosen = resolve_features(
+        features, names, panel.encoding, fit.actions, fit.estimate.anchor
+    )
+    if errors == "bootstrap":
+        moments = _bootstrapped(fit, panel, chosen, replicates, seed, workers)
+    else:
+        try:
+            moments = _influenced(fit, panel, chosen, min_rows)
+        except NoInfluenceFunction:
+            if errors == "influence":
+                raise
+            moments = _bootstrapped(fit, panel, chosen, replicates, seed, workers)
+    theta, covariance, how = _match(moments, weight, chosen.names)
+    facts = {
+        "decisions": f"{len(panel):,}",
+        "units": f"{panel.num_units:,}",
+        "anchor": str(fit.anchor),
+        "discount": f"{fit.discount:g}",
+    }
+    note = f"{moments.note}; {how}."
+    test = specification_test(moments)
+    return Projection(chosen.names, theta, covariance, test, facts, note)
+
+
+def _influenced(fit: "Fit", panel: Panel, features: Features, min_rows) -> Moments:
+    """Rewards cell by cell where clusters are many enough for that, else columns."""
+    if table_of(fit) is not None:
+        moments = _cell_moments(fit, panel, features, min_rows)
+        if moments.clusters > CLUSTERS_PER_MOMENT * len(moments.beta):
+            return moments
+    return _row_moments(fit, panel, features)
+
+
+def _cell_moments(fit: "Fit", panel: Panel, features: Features, min_rows) -> Moments:
+    found = reward_influence(fit, panel)
+    anchor = found.anchor
+    enough = (found.rows >= min_rows) & ~found.unseen
+    policy = fit.estimate.policy
+    policy = policy.policy if isinstance(policy, Clipped) else policy
+    if isinstance(policy, FrequencyPolicy):
+        at = panel.action == anchor
+        cell = found.cells.locate(panel.state[at])
+        taken = np.bincount(cell[cell >= 0], panel.weight[at][cell >= 0], len(found.cells))
+        enough &= (taken >= min_rows)[:, None]
+    enough[:, anchor] = False
+    possible = found.reward.size - len(found.cells)
+    if not enough.any():
+        raise DataError(
+            f"None of the {possible} (state, action) pairs has the {min_rows:g} rows, of "
+            "the action and of the anchor, that its reward needs to be close to normal. "
+            "Lower `min_rows`, or fit with states in coarser bins."
+        )
+    cell, action = np.nonzero(enough)
+    influence = found.influence[:, enough]
+    return Moments(
+        found.reward[enough],
+        clustered_covariance(influence),
+        features.at(found.cells.states[cell], action),
+        np.diag(found.rows[enough]),
+        len(influence),
+        f"rewards of {int(enough.sum())} of {possible} (state, action) pairs, those with "
+        f"{min_rows:g} rows; errors by influence functions, "
+        f"{found.note.partition(';')[0]}",
+    )
+
+
+def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
+    """Realised rewards regressed on the features and some columns beyond them."""
+    clusters = Clusters.of(panel)
+    realised = Realised.of(fit, panel, clusters)
+    rows = realised.rows
+    weight = panel.weight[rows]
+    columns = with_extras(features, panel.state[rows], panel.action[rows], weight)
+    beta, influence = realised.regress(columns)
+    return Moments(
+        beta,
+        clustered_covariance(influence),
+        np.eye(len(beta), len(features.names)),
+        columns.T @ (columns * weight[:, None]),
+        clusters.count,
+        f"realised rewards Q(s,a) - discount V(s') of {int(rows.sum()):,} decisions on "
+        f"{len(beta)} columns; errors by influence functions, {clusters.note}",
+    )
+
+
+def _bootstrapped(fit, panel, features: Features, replicates, seed, workers) -> Moments:
+    """The fitted reward regressed on the same columns, its covariance from refits."""
+    from ._bootstrap import RewardAt, bootstrap, require_model
+
+    model = require_model(fit)
+    rows = panel.is_transition & (panel.action != fit.estimate.anchor) & (panel.weight > 0)
+    weight = panel.weight[rows]
+    columns = with_extras(features, panel.state[rows], panel.action[rows], weight)
+    gram = columns.T @ (columns * weight[:, None])
+    pull = np.linalg.solve(gram, (columns * weight[:, None]).T)
+    states = panel.encoding.decode(panel.state[rows])
+    result = bootstrap(
+        model,
+        panel,
+        RewardAt(states, panel.action[rows], pull),
+        replicates=replicates,
+        seed=seed,
+        workers=workers,
+        estimate=pull @ fit.reward(states)[np.arange(len(states)), panel.action[rows]],
+    )
+    clusters = min(Clusters.of(panel).count, len(result.draws))
+    return Moments(
+        result.estimate,
+        result.covariance,
+        np.eye(len(result.estimate), len(features.names)),
+        gram,
+        clusters,
+        f"the fitted reward at {len(states):,} decisions on {len(gram)} columns; errors by "
+        f"bootstrap over units ({result.note})",
+    )
+
+
+def _match(moments: Moments, weight: str, names: tuple[str, ...]):
+    """Theta, its covariance and how it was found."""
+    _check_rank(moments.design, names)
+    beta, design, covariance = moments.beta, moments.design, moments.covariance
+    extra = len(beta) - design.shape[1]
+    free = moments.clusters - 1
+    many = moments.clusters > CLUSTERS_PER_MOMENT * len(beta)
+    if weight == "optimal" or (weight == "auto" and many):
+        if free - extra < 2:
+            raise DataError(
+                f'weight="optimal" needs more clusters than the {len(beta)} estimates it '
+                f'weighs, but there are {moments.clusters}. Use weight="visits".'
+            )
+        root = _whiten(covariance)
+        theta_root = np.linalg.pinv(root @ design)
+        growth = free * (free - 1) / ((free - extra) * (free - extra - 1))
+        found = theta_root @ root @ beta, growth * theta_root @ theta_root.T
+        return *found, "optimally weighted"
+    pull = np.linalg.solve(design.T @ moments.metric @ design, design.T @ moments.metric)
+    how = "weighted by visits"
+    if weight == "auto":
+        how += f", since {moments.clusters} clusters are few for {len(beta)} estimates"
+    return pull @ beta, pull @ covariance @ pull.T, how
+
+
+def specification_test(moments: Moments) -> SpecificationTest | None:
+    """Hotelling's test of the estimates beyond theta; chi-squared as clusters grow."""
+    from scipy.stats import f
+
+    extra = len(moments.beta) - moments.design.shape[1]
+    free = moments.clusters - 1
+    if extra == 0 or free <= extra:
+        return None
+    root = _whiten(moments.covariance)
+    design = root @ moments.design
+    left = root @ moments.beta
+    left = left - design @ np.linalg.lstsq(design, left, rcond=None)[0]
+    statistic = float(left @ left)
+    scaled = statistic * (free - extra + 1) / (free * extra)
+    return SpecificationTest(statistic, extra, float(f.sf(scaled, extra, free - extra + 1)))
+
+
+def _whiten(covariance: np.ndarray) -> np.ndarray:
+    """A square root of the inverse, along the directions that vary."""
+    scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
+    values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    kept = values > 1e-10 * values.max()
+    return (vectors[:, kept] / np.sqrt(values[kept])).T / scale
+
+
+def _check_rank(design: np.ndarray, names: tuple[str, ...]) -> None:
+    rank = int(np.linalg.matrix_rank(design / np.maximum(np.abs(design).max(axis=0), 1e-300)))
+    if rank < design.shape[1]:
+        raise DataError(
+            f"The {len(names)} features {list(names)} must not be combinations of one "
+            f"another, but over the {len(design)} rewards they are matched to only {rank} "
+            "are independent. Leave some out."
+        )
+
+
+def _check_choice(name: str, value: str, known: tuple[str, ...]) -> None:
+    if value not in known:
+        raise DataError(f"`{name}` must be one of {list(known)}, but it is {value!r}.")
