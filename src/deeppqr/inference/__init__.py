@@ -2,7 +2,6 @@
 
 from ._bands import Bands as Bands
 from ._bootstrap import Bootstrap as Bootstrap
-from ._bootstrap import RewardAt as RewardAt
 from ._bootstrap import bootstrap as bootstrap
 from ._bootstrap import require_model as require_model
 from ._diagnostics import Diagnostic as Diagnostic
@@ -13,3 +12,4 @@ from ._influence import reward_influence as reward_influence
 from ._projection import Projection as Projection
 from ._projection import SpecificationTest as SpecificationTest
 from ._projection import project as project
+from ._resample import RewardAt as RewardAt

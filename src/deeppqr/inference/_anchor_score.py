@@ -25,7 +25,7 @@ from ..anchor import (
 )
 from ..panel import Cells, Panel
 from ._cluster import Clusters
-from ._policy_score import _OTHER_PANEL, PolicyScore
+from ._policy_score import OTHER_PANEL, PolicyScore
 
 MAX_RESIDUAL = 1e-6
 """Largest violation of the anchor's equation on the panel, as a share of V's size."""
@@ -113,17 +113,18 @@ def value_score(
         score = _table(value, policy, rows, own, clusters, cells)
     else:
         raise NoInfluenceFunction(
-            f"An anchor's value that is a {' and a '.join(sorted(k.__name__ for k in kinds))}"
-            " has no influence function in closed form; exits, self-loops, renewals and "
+            f"An anchor's value that is a {sorted(k.__name__ for k in kinds)[-1]} has no "
+            "influence function in closed form; exits, self-loops, renewals and "
             'anchor_value="exact" do. Bootstrap instead.'
         )
-    return ValueScore(
-        value, policy, np.column_stack([own, score]), cells, score.shape[1]
-    )
+    return ValueScore(value, policy, np.column_stack([own, score]), cells, score.shape[1])
 
 
 def _renewal(value, policy, rows: _AnchorRows, own, clusters: Clusters) -> np.ndarray:
-    r"""$dh = \{\sum_A w\,(b + \gamma h - h) + \sum_A w\,db\} / \sum_A w(1 - \gamma\,1[goes])$."""
+    r"""How h moves, with $1_i$ where something follows row i:
+    $$dh = \{w_i\,(b(s'_i) + \gamma h - h) + \textstyle\sum_A w\,db(s')\}
+    / \textstyle\sum_A w\,(1 - \gamma 1).$$
+    """
     lasting = float(rows.weight @ (1 - value.discount * rows.goes))
     direct = _per_row(len(clusters.code), rows.at, rows.weight * rows.surprise / lasting)
     _check_equation(value, rows, np.zeros(len(rows.at), np.int64), 1)
@@ -143,7 +144,9 @@ def _table(value, policy, rows: _AnchorRows, own, clusters, cells: Cells) -> np.
         (share[goes], (source[goes], cells.require(rows.next_state))),
         shape=(len(cells), len(cells)),
     )
-    system = splu(sparse.identity(len(cells), format="csc") - value.discount * moves.tocsc())
+    system = splu(
+        sparse.identity(len(cells), format="csc") - value.discount * moves.tocsc()
+    )
     surprise = sparse.csr_array(
         (share * rows.surprise, (rows.at, source)), shape=(len(clusters.code), len(cells))
     )
@@ -164,10 +167,12 @@ def _bonus(value: AnchoredValue, state) -> np.ndarray:
 def _check_equation(value, rows: _AnchorRows, source, size: int) -> None:
     """Surprises average to zero in every cell if h was found from these rows."""
     total = np.bincount(source, rows.weight, size)
-    mean = np.bincount(source, rows.weight * rows.surprise, size) / np.maximum(total, 1e-300)
+    mean = np.bincount(source, rows.weight * rows.surprise, size) / np.maximum(
+        total, 1e-300
+    )
     scale = max(float(np.abs(value(rows.state).value).max()), 1.0)
     if np.abs(mean).max() > MAX_RESIDUAL * scale or (size > 1 and (total == 0).any()):
-        raise NoInfluenceFunction(_OTHER_PANEL.format(what="anchor's value"))
+        raise NoInfluenceFunction(OTHER_PANEL.format(what="anchor's value"))
 
 
 def _per_row(num_rows: int, at: np.ndarray, values: np.ndarray) -> np.ndarray:

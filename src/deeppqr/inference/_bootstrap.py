@@ -1,5 +1,6 @@
 """Errors by refitting: whole units drawn with replacement, replicate by replicate."""
 
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -7,45 +8,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._errors import DataError
+from .._errors import DataError, WeakOverlapWarning
 from .._progress import track
 from .._random import check_seed
 from ..panel import Panel, require_panel
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
+from ._resample import draw_units, quick_draws
 
 if TYPE_CHECKING:
     from .._pqr import PQR, Fit
 
 Statistic = Callable[["Fit"], Any]
 MIN_UNITS = 2
-
-
-@dataclass(frozen=True, eq=False)
-class RewardAt:
-    """The reward at some states: of every action, or of one action in each.
-
-    As a statistic of `bootstrap` it can travel to other processes, which a function
-    written on the spot cannot.
-
-    Parameters
-    ----------
-    states
-        As `fit.reward` takes them.
-    action
-        Columns of the reward, one for each state; None for all actions.
-    pull
-        A matrix that is applied to the rewards: contrasts, averages, a regression.
-    """
-
-    states: Any
-    action: Int[np.ndarray, " row"] | None = None
-    pull: Float[np.ndarray, "out row"] | None = None
-
-    def __call__(self, fit: "Fit") -> np.ndarray:
-        reward = fit.reward(self.states)
-        if self.action is not None:
-            reward = reward[np.arange(len(reward)), self.action]
-        return reward if self.pull is None else self.pull @ reward
 
 
 class Failure(NamedTuple):
@@ -177,16 +151,29 @@ def bootstrap(
     if estimate is None:
         estimate = statistic(model.fit(panel))
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
-    found = _run(task, numbers, workers)
-    estimate = np.asarray(estimate, dtype=np.float64)
-    good = [(number, np.asarray(value)) for number, value in found if _is_value(value)]
-    bad = tuple(Failure(number, v) for number, v in found if not _is_value(v))
-    draws = np.array([value for _, value in good], np.float64)
+    found = quick_draws(model, panel, statistic, seed, numbers)
+    left = [number for number in numbers if number not in found]
+    found = sorted([*found.items(), *_run(task, left, workers)], key=lambda one: one[0])
+    return _collect(np.asarray(estimate, dtype=np.float64), found, seed)
+
+
+def _collect(estimate: np.ndarray, found: list[tuple[int, Any]], seed: int) -> Bootstrap:
+    """Draws apart from failures; a draw of another shape is one of these."""
+    draws, numbers, failures = [], [], []
+    for number, value in found:
+        if isinstance(value, str):
+            failures.append(Failure(number, value))
+        elif value.shape != estimate.shape:
+            wrong = f"its shape is {value.shape} where the panel's is {estimate.shape}"
+            failures.append(Failure(number, wrong))
+        else:
+            draws.append(value)
+            numbers.append(number)
     return Bootstrap(
         estimate,
-        draws.reshape(len(good), *estimate.shape),
-        np.array([number for number, _ in good], np.int64),
-        bad,
+        np.array(draws, np.float64).reshape(len(draws), *estimate.shape),
+        np.array(numbers, np.int64),
+        tuple(failures),
         seed,
     )
 
@@ -205,21 +192,20 @@ class _Replicate:
         count, seed = draw_units(self.panel.num_units, self.seed, number)
         draw = copied_panel if self.copies else weighted_panel
         try:
-            fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
+            with warnings.catch_warnings():
+                # Said once, of the panel itself; two hundred times helps nobody.
+                warnings.simplefilter("ignore", WeakOverlapWarning)
+                fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
         except Exception as problem:
             return number, f"{type(problem).__name__}: {problem}"
         if not np.isfinite(value).all():
             wrong = int((~np.isfinite(value)).sum())
-            return number, f"{wrong} of {value.size} entries of the statistic are not finite"
+            return (
+                number,
+                f"{wrong} of {value.size} entries of the statistic are not finite",
+            )
         return number, value
-
-
-def draw_units(num_units: int, seed: int, replicate: int):
-    """How often a replicate draws each unit, and the seed of its fit."""
-    rng = np.random.default_rng([seed, replicate])
-    drawn = rng.integers(num_units, size=num_units)
-    return np.bincount(drawn, minlength=num_units), int(rng.integers(2**31))
 
 
 def weighted_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
@@ -333,7 +319,3 @@ def _numbers(replicates: int | Iterable[int]) -> list[int]:
             f"0 on, but {replicates!r} arrived."
         )
     return sorted(numbers)
-
-
-def _is_value(value: Any) -> bool:
-    return not isinstance(value, str)

@@ -58,7 +58,7 @@ def resolve_features(
     else:
         raise DataError(
             "`features` must be a list of state columns such as "
-            f'{["1", *encoding.names[:2]]}, a dict of such lists by action, or a function '
+            f"{['1', *encoding.names[:2]]}, a dict of such lists by action, or a function "
             f"of the states, but {features!r} arrived."
         )
     if not terms:
@@ -88,8 +88,8 @@ def _given(function, names, encoding, actions, anchor: int) -> Features:
         found = basis(state)
         if found.shape[2] != len(own):
             raise DataError(
-                f"`names` must name each of the {found.shape[2]} features that the function "
-                f"returns, but there are {len(own)}: {list(own)}."
+                f"`names` must name each of the {found.shape[2]} features that the "
+                f"function returns, but there are {len(own)}: {list(own)}."
             )
         return found
 
@@ -108,7 +108,7 @@ def _factors(term: Any, encoding: Encoding) -> list[int]:
         times = int(power) if power.strip().isdigit() else 0 if power else 1
         if name.strip() not in encoding.feature_names or times < 1:
             raise DataError(
-                f"The feature {term!r} must be \"1\" (a constant), one of the state columns "
+                f'The feature {term!r} must be "1" (a constant), one of the state columns '
                 f"{encoding.feature_names}, or a product or power of these such as "
                 f'"{encoding.feature_names[0]}^2".'
             )

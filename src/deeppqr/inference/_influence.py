@@ -6,9 +6,9 @@ $\beta$; with an indicator for each pair (s,a) these are the tabular rewards. A 
 growth of row i's weight moves them by
 $$\psi_i = (\textstyle\sum_j w_j b_j b_j')^{-1}
 \{w_i b_i (y_i - b_i'\beta) + \textstyle\sum_j w_j b_j\, dy_j(i)\},$$
-where $dy_j = \alpha\,d\log\pi(a_j|s_j) + dV(s_j) - \gamma\,dV(s'_j)$ follows from the policy's
-and the anchor's scores. No term is dropped: these are the derivatives of the estimator
-itself, as refitting with changed weights shows.
+where $dy_j = \alpha\,d\log\pi(a_j|s_j) + dV(s_j) - \gamma\,dV(s'_j)$ follows from the
+policy's and the anchor's scores. No term is dropped: these are the derivatives of the
+estimator itself, as refitting with changed weights shows.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from jaxtyping import Bool, Float
 from scipy import sparse
 
 from .._errors import DataError, NoInfluenceFunction
-from ..panel import Cells, Panel, require_panel
+from ..panel import Cells, Panel, action_index, require_panel
 from ..reward import AffineReward, TableReward
 from ._anchor_score import ValueScore, value_score
 from ._bands import Bands, normal_interval, sup_t_bands
 from ._cluster import Clusters, clustered_covariance
-from ._policy_score import _OTHER_PANEL, policy_score
+from ._policy_score import OTHER_PANEL, policy_score
 
 if TYPE_CHECKING:
     from .._pqr import Fit
@@ -95,7 +95,9 @@ class Realised:
         """Entries of the chosen rows at their place among all rows."""
         chosen = np.flatnonzero(self.rows)
         pairs = (chosen, np.arange(len(chosen)))
-        place = sparse.csr_array((np.ones(len(chosen)), pairs), (len(self.panel), len(chosen)))
+        place = sparse.csr_array(
+            (np.ones(len(chosen)), pairs), (len(self.panel), len(chosen))
+        )
         return place @ direct
 
 
@@ -134,9 +136,7 @@ class RewardInfluence:
         """Pointwise normal intervals: low and high ends."""
         return normal_interval(self.reward, self.standard_errors, level)
 
-    def functional(
-        self, weight: Float[np.ndarray, "cell action"]
-    ) -> tuple[float, float]:
+    def functional(self, weight: Float[np.ndarray, "cell action"]) -> tuple[float, float]:
         """A weighted sum of rewards with its standard error."""
         if weight.shape != self.reward.shape:
             raise DataError(
@@ -155,19 +155,28 @@ class RewardInfluence:
         moved = self.influence[:, used] @ weight[used]
         return value, float(np.sqrt(clustered_covariance(moved[:, None])[0, 0]))
 
-    def bands(self, action: Any, level: float = 0.95, seed: int = 0) -> Bands:
-        """Bands that hold a whole curve r(., action) at once, over the states seen."""
-        column = self.actions.index(action)
-        seen = np.flatnonzero(~self.unseen[:, column])
+    def bands(
+        self,
+        action: Any,
+        level: float = 0.95,
+        *,
+        where: Bool[np.ndarray, " cell"] | None = None,
+        seed: int = 0,
+    ) -> Bands:
+        """Bands that hold a whole curve r(., action) at once.
+
+        Over the states seen with the action, or those of them in `where`.
+        """
+        column = action_index(self.actions, action, role="action")
+        seen = ~self.unseen[:, column]
+        seen = np.flatnonzero(seen if where is None else seen & where)
         curve = clustered_covariance(self.influence[:, seen, column])
         return sup_t_bands(
             self.states[seen], self.reward[seen, column], curve, level=level, seed=seed
         )
 
 
-def reward_influence(
-    fit: "Fit", panel: Panel, *, by_row: bool = False
-) -> RewardInfluence:
+def reward_influence(fit: "Fit", panel: Panel, *, by_row: bool = False) -> RewardInfluence:
     """Influence functions of a tabular reward at every state and action.
 
     For fits with policy="frequency" or "logit", reward="table", and an anchor's value that
@@ -194,7 +203,7 @@ def reward_influence(
     cells, num_actions = table.cells, panel.num_actions
     cell = cells.locate(panel.state[realised.rows])
     if (cell < 0).any():
-        raise NoInfluenceFunction(_OTHER_PANEL.format(what="reward's table"))
+        raise NoInfluenceFunction(OTHER_PANEL.format(what="reward's table"))
     pair = cell * num_actions + panel.action[realised.rows]
     size = len(cells) * num_actions
     indicator = sparse.csr_array(
@@ -208,7 +217,7 @@ def reward_influence(
     reward = fit.reward(states)
     found[:, anchor], influence[:, :, anchor] = reward[:, anchor], 0.0
     if not np.allclose(found, reward, rtol=1e-6, atol=1e-6, equal_nan=True):
-        raise NoInfluenceFunction(_OTHER_PANEL.format(what="reward"))
+        raise NoInfluenceFunction(OTHER_PANEL.format(what="reward"))
     rows = np.bincount(pair, panel.weight[realised.rows], size).reshape(shape)
     unseen = int(np.isnan(found).sum())
     note = clusters.note

@@ -41,14 +41,14 @@ class FrequencyScore:
         cell = policy.cells.locate(panel.state)
         shares = np.exp(log_shares(panel))
         if (cell < 0).any():
-            raise NoInfluenceFunction(_OTHER_PANEL.format(what="policy"))
+            raise NoInfluenceFunction(OTHER_PANEL.format(what="policy"))
         pair = cell * num_actions + panel.action
         count = np.bincount(pair, panel.weight, policy.table.size)
         count = count.reshape(num_cells, num_actions)
         smoothed = count + policy.smoothing * shares
         share = smoothed / np.maximum(smoothed.sum(axis=1, keepdims=True), 1e-300)
         if np.abs(share - np.exp(policy.table)).max() > 1e-8:
-            raise NoInfluenceFunction(_OTHER_PANEL.format(what="policy"))
+            raise NoInfluenceFunction(OTHER_PANEL.format(what="policy"))
         rows = np.arange(len(panel))
         score = sparse.csr_array(
             (
@@ -76,7 +76,11 @@ class FrequencyScore:
         pairs = at[:, None] * num_actions + np.arange(num_actions)
         entries = [
             (known, at * num_actions + action[known], 1 / own),
-            (np.repeat(known, num_actions), pairs.ravel(), -np.repeat(1 / total, num_actions)),
+            (
+                np.repeat(known, num_actions),
+                pairs.ravel(),
+                -np.repeat(1 / total, num_actions),
+            ),
         ]
         # d log(overall share): at full size where the state is unknown, else through c.
         size = np.ones(len(state))
@@ -113,20 +117,21 @@ class LogitScore:
         slope = _blocks(pull[:, first:], columns)
         curve = [
             [
-                columns.T @ (columns * (panel.weight * prob[:, b] * ((a == b) - prob[:, a]))[:, None])
+                columns.T
+                @ (columns * (panel.weight * prob[:, b] * ((a == b) - prob[:, a]))[:, None])
                 for b in range(first, prob.shape[1])
             ]
             for a in range(first, prob.shape[1])
         ]
         penalised = np.append(np.full(columns.shape[1] - 1, policy.ridge), 0.0)
         penalty = np.tile(penalised, prob.shape[1] - first)
-        # Adding the same to every action's intercept changes nothing: hence a pseudo-inverse.
+        # The same added to every action's intercept changes nothing: a pseudo-inverse.
         inverse = np.linalg.pinv(np.block(curve) + np.diag(penalty), hermitian=True)
         coefficient = np.column_stack([policy.coefficient, policy.intercept])[first:]
         left = slope.sum(axis=0) - penalty * coefficient.ravel()
         scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
         if np.abs(inverse @ left / scale).max() > MAX_STEP:
-            raise NoInfluenceFunction(_OTHER_PANEL.format(what="policy"))
+            raise NoInfluenceFunction(OTHER_PANEL.format(what="policy"))
         return cls(policy, slope @ inverse)
 
     def jacobian(self, state, action):
@@ -159,7 +164,7 @@ PolicyScore = FrequencyScore | LogitScore | KnownScore
 MAX_STEP = 0.5
 """Standard errors by which a logit may miss its optimum on the panel it is said to be
 fitted to; an optimiser's tolerance is far below, another panel far above."""
-_OTHER_PANEL = (
+OTHER_PANEL = (
     "The {what} is not the one that this panel gives. Pass the panel that the fit was made "
     "from; where the transitions were given and not counted, bootstrap instead."
 )

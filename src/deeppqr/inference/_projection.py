@@ -12,7 +12,7 @@ $\hat\theta$'s covariance grows by $\nu(\nu-1)/\{(\nu-q)(\nu-q-1)\}$.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -105,8 +105,8 @@ def project(
     panel: Panel,
     *,
     names: Sequence[str] | None = None,
-    weight: Literal["auto", "optimal", "visits"] = "auto",
-    errors: Literal["auto", "influence", "bootstrap"] = "auto",
+    weight: str = "auto",
+    errors: str = "auto",
     min_rows: float = MIN_ROWS,
     replicates: Any = 200,
     seed: int = 0,
@@ -191,7 +191,7 @@ def _cell_moments(fit: "Fit", panel: Panel, features: Features, min_rows) -> Mom
         raise DataError(
             f"None of the {possible} (state, action) pairs has the {min_rows:g} rows, of "
             "the action and of the anchor, that its reward needs to be close to normal. "
-            "Lower `min_rows`, or fit with states in coarser bins."
+            'Lower `min_rows`, fit with states in coarser bins, or with policy="logit".'
         )
     cell, action = np.nonzero(enough)
     influence = found.influence[:, enough]
@@ -228,7 +228,8 @@ def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
 
 def _bootstrapped(fit, panel, features: Features, replicates, seed, workers) -> Moments:
     """The fitted reward regressed on the same columns, its covariance from refits."""
-    from ._bootstrap import RewardAt, bootstrap, require_model
+    from ._bootstrap import bootstrap, require_model
+    from ._resample import RewardAt
 
     model = require_model(fit)
     rows = panel.is_transition & (panel.action != fit.estimate.anchor) & (panel.weight > 0)
@@ -309,7 +310,9 @@ def _whiten(covariance: np.ndarray) -> np.ndarray:
 
 
 def _check_rank(design: np.ndarray, names: tuple[str, ...]) -> None:
-    rank = int(np.linalg.matrix_rank(design / np.maximum(np.abs(design).max(axis=0), 1e-300)))
+    rank = int(
+        np.linalg.matrix_rank(design / np.maximum(np.abs(design).max(axis=0), 1e-300))
+    )
     if rank < design.shape[1]:
         raise DataError(
             f"The {len(names)} features {list(names)} must not be combinations of one "

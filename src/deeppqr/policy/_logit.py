@@ -52,9 +52,7 @@ class Logit(AbstractPolicyEstimator):
         if panel.num_actions == 2:  # scikit-learn keeps one row for two classes
             coefficient = np.concatenate([np.zeros_like(coefficient), coefficient])
             intercept = np.concatenate([np.zeros_like(intercept), intercept])
-        return LogitPolicy(
-            coefficient, intercept, center, scale, self.degree, self.ridge
-        )
+        return LogitPolicy(coefficient, intercept, center, scale, self.degree, self.ridge)
 
 
 @dataclass(frozen=True, eq=False)

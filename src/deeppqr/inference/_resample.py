@@ -1,0 +1,211 @@
+"""Which units a replicate draws, and rewards of many replicates at once.
+
+Where every stage is a count, so is every replicate: the counts of its units, added up as
+often as they were drawn. All replicates are then solved together, and each as if alone.
+"""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy import sparse
+
+from ..anchor import Exact, Renewal, resolve_anchor_reward
+from ..anchor import resolve as resolve_anchor_value
+from ..panel import Cells, Panel
+from ..policy import Frequency
+from ..policy import resolve as resolve_policy
+from ..reward import Table
+from ..reward import resolve as resolve_reward
+
+if TYPE_CHECKING:
+    from .._pqr import PQR, Fit
+
+MAX_CELLS = 200
+MAX_ENTRIES = 20_000_000
+"""Moves of all replicates that are held at once."""
+
+
+def draw_units(num_units: int, seed: int, replicate: int):
+    """How often a replicate draws each unit, and the seed of its fit."""
+    rng = np.random.default_rng([seed, replicate])
+    drawn = rng.integers(num_units, size=num_units)
+    return np.bincount(drawn, minlength=num_units), int(rng.integers(2**31))
+
+
+@dataclass(frozen=True, eq=False)
+class RewardAt:
+    """The reward at some states: of every action, or of one action in each.
+
+    As a statistic of `bootstrap` it can travel to other processes, which a function
+    written on the spot cannot.
+
+    Parameters
+    ----------
+    states
+        As `fit.reward` takes them.
+    action
+        Columns of the reward, one for each state; None for all actions.
+    pull
+        A matrix that is applied to the rewards: contrasts, averages, a regression.
+    """
+
+    states: Any
+    action: Int[np.ndarray, " row"] | None = None
+    pull: Float[np.ndarray, "out row"] | None = None
+
+    def __call__(self, fit: "Fit") -> np.ndarray:
+        return self.of(fit.reward(self.states))
+
+    def of(self, reward: Float[np.ndarray, "row action"]) -> np.ndarray:
+        """What is asked of the rewards at the states."""
+        if self.action is not None:
+            reward = reward[np.arange(len(reward)), self.action]
+        return reward if self.pull is None else self.pull @ reward
+
+
+def quick_draws(
+    model: "PQR", panel: Panel, statistic: Any, seed: int, numbers: list[int]
+) -> dict[int, np.ndarray]:
+    """Draws of `RewardAt` by number, of the replicates that counting can do.
+
+    A replicate in which something was never seen is left to be fitted, and to fail or
+    not, in its own words.
+    """
+    if not isinstance(statistic, RewardAt) or not _is_counted(model, panel):
+        return {}
+    cells = Cells.of(np.concatenate([panel.state, panel.next_state[panel.has_next]]))
+    if len(cells) > MAX_CELLS:
+        return {}
+    counted = _Counts.of(panel, cells)
+    at = cells.locate(panel.encoding.encode_any(statistic.states))
+    draws: dict[int, np.ndarray] = {}
+    size = max(1, MAX_ENTRIES // (len(cells) ** 2 * panel.num_actions))
+    for first in range(0, len(numbers), size):
+        some = numbers[first : first + size]
+        drawn = np.array([draw_units(panel.num_units, seed, n)[0] for n in some], float)
+        reward, sound = _rewards(model, panel, counted, drawn)
+        for number, table, good in zip(some, reward, sound, strict=True):
+            if not good or (at < 0).any() or np.isnan(table[at, 0]).any():
+                continue
+            value = statistic.of(table[at])
+            if np.isfinite(value).all():
+                draws[number] = value
+    return draws
+
+
+def _is_counted(model: "PQR", panel: Panel) -> bool:
+    """Whether counts are all that the model makes of a panel."""
+    if model.transition is not None or model.clip is not None:
+        return False
+    solver = resolve_anchor_value(model.anchor_value)
+    if isinstance(solver, Renewal) and solver.check:
+        # Its check of the data may fail in a replicate, unless there is nothing to check.
+        rows = (panel.action == panel.action_index(model.anchor)) & panel.is_transition
+        after = panel.next_state[rows]
+        if panel.terminal[rows].any() or not (after == after[:1]).all():
+            return False
+    return (
+        isinstance(resolve_policy(model.policy), Frequency)
+        and isinstance(solver, (Exact, Renewal))
+        and isinstance(resolve_reward(model.reward), Table)
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Weights of each unit's rows, cell by cell; sparse, with a row per unit."""
+
+    cells: Cells
+    taken: Any
+    """(unit, cell and action): decisions."""
+    moved: Any
+    """(unit, cell, action and next cell): those whose next state was seen."""
+    known: Any
+    """(unit, cell and action): those whose sequel was seen, ends included."""
+    reached: Any
+    """(unit, cell): whether a unit was there."""
+
+    @classmethod
+    def of(cls, panel: Panel, cells: Cells) -> "_Counts":
+        num_cells, num_actions = len(cells), panel.num_actions
+        pair = cells.locate(panel.state) * num_actions + panel.action
+        goes = panel.has_next & ~panel.terminal
+        target = cells.locate(panel.next_state[goes])
+
+        def table(rows, column, weight, width):
+            return sparse.csr_array(
+                (weight, (panel.unit[rows], column)), shape=(panel.num_units, width)
+            )
+
+        seen, every = panel.is_transition, np.ones(len(panel), bool)
+        return cls(
+            cells,
+            table(every, pair, panel.weight, num_cells * num_actions),
+            table(
+                goes,
+                pair[goes] * num_cells + target,
+                panel.weight[goes],
+                num_cells**2 * num_actions,
+            ),
+            table(seen, pair[seen], panel.weight[seen], num_cells * num_actions),
+            table(every, pair // num_actions, np.ones(len(panel)), num_cells)
+            + table(goes, target, np.ones(len(target)), num_cells),
+        )
+
+
+def _rewards(
+    model: "PQR", panel: Panel, counts: _Counts, drawn: Float[np.ndarray, "draw unit"]
+) -> tuple[Float[np.ndarray, "draw cell action"], np.ndarray]:
+    """The table of rewards of each replicate, NaN where it has none, and which are sound.
+
+    The same equations as one fit's, with an axis of replicates in front.
+    """
+    num_cells, num_actions = len(counts.cells), panel.num_actions
+    shape = (len(drawn), num_cells, num_actions)
+    anchor = panel.action_index(model.anchor)
+    taken = (drawn @ counts.taken).reshape(shape)
+    known = (drawn @ counts.known).reshape(shape)
+    reached = (drawn @ counts.reached) > 0
+    log_prob = _log_policy(model, taken)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        moves = (drawn @ counts.moved).reshape(*shape, num_cells) / known[..., None]
+    g = resolve_anchor_reward(model.anchor_reward, panel.encoding)(counts.cells.states)
+    bonus = g - model.temperature * log_prob[:, :, anchor]
+    if isinstance(resolve_anchor_value(model.anchor_value), Renewal):
+        whole = (drawn @ counts.moved).reshape(*shape, num_cells)[:, :, anchor].sum(axis=1)
+        lasting = known[:, :, anchor].sum(axis=1) - model.discount * whole.sum(axis=1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            level = (whole * bonus).sum(axis=1) / lasting
+        ahead = np.broadcast_to(level[:, None], bonus.shape)
+        missing = np.zeros(len(drawn), bool)
+    else:
+        missing = (reached & (known[:, :, anchor] == 0)).any(axis=1)
+        # Cells that a replicate never reached lead nowhere, and nothing leads there.
+        law = np.nan_to_num(moves[:, :, anchor])
+        system = np.eye(num_cells) - model.discount * law
+        ahead = np.linalg.solve(system, (law @ bonus[..., None]))[..., 0]
+    value = bonus + model.discount * ahead
+    reward = model.temperature * log_prob + value[..., None]
+    reward = reward - model.discount * (moves @ value[:, None, :, None])[..., 0]
+    reward[:, :, anchor] = g
+    # A state that no drawn unit decided in is not in the replicate's table at all.
+    reward[taken.sum(axis=2) == 0] = np.nan
+    sound = ~missing & (known.sum(axis=1) > 0).all(axis=1)
+    return reward, sound & np.isfinite(np.where(reached[..., None], log_prob, 0)).all(
+        (1, 2)
+    )
+
+
+def _log_policy(
+    model: "PQR", taken: Float[np.ndarray, "draw cell action"]
+) -> Float[np.ndarray, "draw cell action"]:
+    """Smoothed frequencies; overall shares where no drawn unit decided."""
+    smoothing = resolve_policy(model.policy).smoothing  # pyright: ignore
+    shares = taken.sum(axis=1) + 1.0
+    shares = (shares / shares.sum(axis=1, keepdims=True))[:, None, :]
+    smoothed = taken + smoothing * shares
+    total = smoothed.sum(axis=2, keepdims=True)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.log(np.where(total > 0, smoothed / total, shares))

@@ -1,0 +1,224 @@
+"""The bootstrap: replicates are what their numbers say, and failures are counted."""
+
+import numpy as np
+import pytest
+from sklearn.neighbors import KNeighborsRegressor
+
+import deeppqr
+from deeppqr import DataError
+from deeppqr.inference import RewardAt, reward_influence
+from deeppqr.inference._bootstrap import copied_panel, takes_weights, weighted_panel
+from deeppqr.inference._resample import draw_units, quick_draws
+from deeppqr.policy import Frequency
+from deeppqr.worlds import KnownCostBus, random_tabular
+
+STATES = np.arange(7.0)[:, None]
+LOGIT = {"policy": "logit", "anchor_value": "exact", "reward": "table"}
+TABLE = {**LOGIT, "policy": "frequency"}
+
+
+def pqr(**stages):
+    return deeppqr.PQR(discount=0.9, anchor=0, **stages)
+
+
+@pytest.fixture(scope="module")
+def panel():
+    return random_tabular(seed=4).simulate(steps=2_000, units=20, seed=5)
+
+
+@pytest.fixture(scope="module")
+def some(panel):
+    return deeppqr.bootstrap(pqr(**LOGIT), panel, RewardAt(STATES), replicates=6)
+
+
+def test_a_replicate_is_the_same_alone_and_among_others(panel, some):
+    alone = deeppqr.bootstrap(pqr(**LOGIT), panel, RewardAt(STATES), replicates=[4])
+    np.testing.assert_array_equal(alone.draws[0], some.draws[4])
+    assert alone.replicates.tolist() == [4]
+    other = deeppqr.bootstrap(pqr(**LOGIT), panel, RewardAt(STATES), replicates=[4], seed=1)
+    assert not np.array_equal(other.draws, alone.draws)
+
+
+@pytest.mark.slow
+def test_processes_give_the_same(panel, some):
+    spread = deeppqr.bootstrap(
+        pqr(**LOGIT), panel, RewardAt(STATES), replicates=[1, 2], workers=2
+    )
+    np.testing.assert_array_equal(spread.draws, some.draws[1:3])
+
+
+def test_results_join(panel, some):
+    model, statistic = pqr(**LOGIT), RewardAt(STATES)
+    odd = deeppqr.bootstrap(model, panel, statistic, replicates=[1, 3])
+    even = deeppqr.bootstrap(model, panel, statistic, replicates=[0, 2])
+    whole = odd.join(even)
+    assert whole.replicates.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(whole.draws, some.draws[:4])
+    with pytest.raises(DataError, match="1 replicates are in both"):
+        whole.join(deeppqr.bootstrap(model, panel, statistic, replicates=[3]))
+
+
+@pytest.mark.parametrize(
+    "case", ["exact", "renewal", "given g", "ends", "less smoothing", "rare states"]
+)
+def test_counting_gives_what_fitting_gives(case, panel, rng):
+    """The fast path, replicate by replicate; condition 1 / (1 - discount) on rounding."""
+    from dataclasses import replace
+
+    model, states = pqr(**TABLE), STATES
+    if case == "renewal":
+        renewal = deeppqr.anchor.Renewal(check=False)
+        model = pqr(**{**TABLE, "anchor_value": renewal}, temperature=0.7)
+    if case == "given g":
+        model = pqr(**TABLE, anchor_reward="s", temperature=1.7)
+    if case == "less smoothing":
+        model = pqr(**{**TABLE, "policy": Frequency(smoothing=0.1)})
+    if case == "ends":
+        terminal = rng.random(len(panel)) < 0.1
+        after = np.where(terminal[:, None], np.nan, panel.next_state)
+        panel = replace(panel, terminal=terminal, next_state=after)
+    if case == "rare states":
+        world = KnownCostBus()
+        panel = world.simulate(steps=1_000, units=20, seed=3)
+        told = {"anchor": "replace", "anchor_reward": -5.0, "anchor_value": "renewal"}
+        model = deeppqr.PQR(discount=0.95, **{**TABLE, **told})
+        states = np.arange(1.0, 9.0)[:, None]
+    statistic = RewardAt(states)
+    slow = deeppqr.bootstrap(
+        model,
+        panel,
+        lambda fit: fit.reward(states),
+        replicates=8,
+        estimate=np.zeros((len(states), panel.num_actions)),
+    )
+    quick = quick_draws(model, panel, statistic, 0, list(range(8)))
+    assert sorted(quick) == slow.replicates.tolist()
+    for number, draw in zip(slow.replicates, slow.draws, strict=True):
+        np.testing.assert_allclose(quick[number], draw, atol=1e-10)
+    if case == "rare states":
+        assert slow.failures
+    else:
+        assert len(quick) == 8
+
+
+def test_what_is_not_counted_is_fitted(panel):
+    assert quick_draws(pqr(**LOGIT), panel, RewardAt(STATES), 0, [0]) == {}
+    assert quick_draws(pqr(**TABLE), panel, lambda fit: 0, 0, [0]) == {}
+    assert quick_draws(pqr(**TABLE, clip=0.1), panel, RewardAt(STATES), 0, [0]) == {}
+    anywhere = {**TABLE, "anchor_value": "renewal"}
+    assert quick_draws(pqr(**anywhere), panel, RewardAt(STATES), 0, [0]) == {}
+
+
+def test_errors_agree_with_influence_functions(panel):
+    """500 replicates know a standard error to 3 %; asymptotics, at 20 units, to less."""
+    model = pqr(**TABLE)
+    found = deeppqr.bootstrap(model, panel, RewardAt(STATES), replicates=500)
+    exact = reward_influence(model.fit(panel), panel).standard_errors
+    ratio = found.standard_errors[:, 1:] / exact[:, 1:]
+    assert 0.85 < np.median(ratio) < 1.25
+    low, high = found.interval(0.9)
+    assert ((low < found.estimate) & (found.estimate < high))[:, 1:].mean() > 0.9
+    low, high = found.interval(0.9, kind="normal")
+    np.testing.assert_allclose((low + high) / 2, found.estimate)
+    assert found.covariance.shape == (21, 21)
+
+
+def test_bands_hold_whole_draws(panel):
+    curve = RewardAt(STATES, np.ones(7, int))
+    found = deeppqr.bootstrap(pqr(**TABLE), panel, curve, replicates=200)
+    band = found.bands(STATES, 0.9)
+    assert band.critical > 1.645
+    away = np.abs(found.draws - found.draws.mean(axis=0)) / found.standard_errors
+    assert np.mean(away.max(axis=1) <= band.critical) == pytest.approx(0.9, abs=0.005)
+    with pytest.raises(DataError, match="one number for each of the 3 states"):
+        found.bands(STATES[:3])
+
+
+def test_failures_are_counted_and_the_first_is_told(panel):
+    estimate = pqr(**TABLE).fit(panel).reward(STATES)[:, 1]
+
+    def fragile(fit):
+        if fit.reward(STATES)[0, 1] > estimate[0]:
+            raise ArithmeticError("too high")
+        return fit.reward(STATES)[:, 1]
+
+    found = deeppqr.bootstrap(
+        pqr(**TABLE), panel, fragile, replicates=20, estimate=estimate
+    )
+    assert 0 < len(found.failures) < 20
+    assert len(found.draws) + len(found.failures) == 20
+    assert found.failures[0].message == "ArithmeticError: too high"
+    first = found.failures[0].replicate
+    assert f"of 20 replicates failed, the first of them number {first}:" in found.note
+    nan = deeppqr.bootstrap(
+        pqr(**TABLE), panel, lambda fit: np.nan, replicates=2, estimate=0.0
+    )
+    assert "1 of 1 entries of the statistic are not finite" in nan.note
+    short = deeppqr.bootstrap(
+        pqr(**TABLE), panel, lambda fit: np.zeros(3), replicates=1, estimate=estimate
+    )
+    assert r"its shape is (3,) where the panel's is (7,)" in short.note
+    with pytest.raises(DataError, match="Errors need two draws at least: 2 of 2 repl"):
+        _ = nan.standard_errors
+
+
+def test_units_are_drawn_whole(panel):
+    count, _ = draw_units(20, 0, 3)
+    assert count.sum() == 20
+    weighted, copied = weighted_panel(panel, count), copied_panel(panel, count)
+    assert weighted.num_units == (count > 0).sum()
+    assert weighted.weight.sum() == pytest.approx(len(copied))
+    assert copied.num_units == 20
+    model = pqr(**TABLE)
+    np.testing.assert_allclose(
+        model.fit(weighted).reward(STATES), model.fit(copied).reward(STATES), atol=1e-10
+    )
+
+
+def test_stages_without_weights_get_copies(panel):
+    neighbours = KNeighborsRegressor(200)
+    model = pqr(policy="frequency", anchor_value="exact", reward=neighbours)
+    assert not takes_weights(model)
+    assert takes_weights(pqr(**TABLE))
+    found = deeppqr.bootstrap(model, panel, RewardAt(STATES), replicates=2)
+    assert found.failures == ()
+
+
+def test_a_fit_bootstraps_itself(panel):
+    fit = pqr(**TABLE).fit(panel)
+    found = fit.bootstrap(panel, RewardAt(STATES), replicates=3)
+    np.testing.assert_array_equal(found.estimate, fit.reward(STATES))
+    assert found.note == "3 replicates, none failed"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"replicates": 0}, "`replicates` must be a number of replicates"),
+        ({"replicates": [1, 1]}, "different whole numbers"),
+        ({"replicates": [-1]}, "different whole numbers from 0 on"),
+        ({"seed": -1}, "`seed` must be a whole number"),
+        ({"workers": 2}, "one of them cannot be sent .*workers=1"),
+    ],
+)
+def test_what_is_wrong_is_said(panel, options, message):
+    with pytest.raises(DataError, match=message):
+        deeppqr.bootstrap(
+            pqr(**TABLE),
+            panel,
+            lambda fit: 0.0,
+            estimate=0.0,
+            **{"replicates": 2, **options},
+        )
+
+
+def test_one_unit_cannot_be_resampled(panel):
+    with pytest.raises(DataError, match="this panel has a single one"):
+        deeppqr.bootstrap(pqr(**TABLE), panel.select(panel.unit == 0), RewardAt(STATES))
+
+
+def test_intervals_are_asked_for_by_name(some):
+    with pytest.raises(DataError, match='must be "percentile" or "normal"'):
+        some.interval(kind="basic")
+    with pytest.raises(DataError, match="`level` must lie between 0 and 1"):
+        some.interval(95)

@@ -1,0 +1,271 @@
+"""Theta by minimum distance: right, clustered, tested, and told in words."""
+
+import numpy as np
+import pytest
+
+import deeppqr
+from deeppqr import DataError, NoInfluenceFunction
+from deeppqr.inference._features import with_extras
+from deeppqr.inference._projection import Moments, _match, specification_test
+from deeppqr.policy import Logit
+from deeppqr.worlds import KnownCostBus, SamqBus, random_tabular
+
+BUS = KnownCostBus()
+
+
+def bus_pqr(**settings):
+    stages = {"policy": "frequency", "anchor_value": "renewal", "reward": "table"}
+    told = {"discount": 0.95, "anchor": "replace", "anchor_reward": -5.0}
+    return deeppqr.PQR(**{**told, **stages, **settings})
+
+
+@pytest.fixture(scope="module")
+def bus():
+    panel = BUS.simulate(steps=10_000, units=100, seed=2)
+    return panel, bus_pqr().fit(panel)
+
+
+def mileage(states):
+    features = np.zeros((len(states), 2, 1))
+    features[:, 0, 0] = states[:, 0]
+    return features
+
+
+def test_the_cost_per_mile_is_found(bus):
+    panel, fit = bus
+    found = fit.project(["mileage"], panel)
+    assert abs(found.theta[0] + 1) < 4 * found.standard_errors[0]
+    assert found.standard_errors[0] < 0.03
+    assert found.test is not None
+    assert found.test.p > 1e-4
+    assert "clustered by unit (100 units); optimally weighted." in found.note
+    low, high = found.interval(0.95)
+    assert high[0] - low[0] == pytest.approx(2 * 1.959964 * found.standard_errors[0])
+
+
+def test_features_are_the_same_however_given(bus):
+    panel, fit = bus
+    named = fit.project(["mileage"], panel)
+    for features in (mileage, {"keep": ["mileage"]}, ("mileage",)):
+        other = fit.project(features, panel)
+        np.testing.assert_allclose(other.theta, named.theta)
+        np.testing.assert_allclose(other.covariance, named.covariance)
+    square = fit.project(["mileage * mileage"], panel)
+    np.testing.assert_allclose(square.theta, fit.project(["mileage^2"], panel).theta)
+    assert fit.project(mileage, panel).names == ("theta1",)
+    assert fit.project(mileage, panel, names=["cost"]).names == ("cost",)
+
+
+def test_the_test_sees_a_wrong_form(bus):
+    panel, fit = bus
+    assert fit.project(["1"], panel).test.p < 1e-6
+    right = fit.project(["1", "mileage"], panel)
+    assert right.test.p > 1e-3
+    assert right.test.df == fit.project(["mileage"], panel).test.df - 1
+
+
+def test_visits_weigh_as_least_squares_over_decisions(bus):
+    panel, fit = bus
+    found = fit.project(["1", "mileage"], panel, weight="visits", min_rows=1)
+    rows = panel.action == 0
+    columns = np.column_stack([np.ones(rows.sum()), panel.state[rows]])
+    # Mileages at which replacing was never seen have no row of the anchor.
+    taken = np.isin(panel.state[:, 0], panel.state[panel.action == 1, 0])[rows]
+    reward = fit.reward(panel.state[rows])[:, 0]
+    theta = np.linalg.lstsq(columns[taken], reward[taken], rcond=None)[0]
+    np.testing.assert_allclose(found.theta, theta, rtol=1e-8)
+    assert "weighted by visits" in found.note
+
+
+def test_rows_and_cells_give_one_answer(bus, monkeypatch):
+    """A regression of realised rewards on features is that of the cells' means.
+
+    Errors differ a little: over rows, how often cells are visited is random too.
+    """
+    panel, fit = bus
+    cells = fit.project(["mileage"], panel, weight="visits", min_rows=0)
+    monkeypatch.setattr(deeppqr.inference._projection, "CLUSTERS_PER_MOMENT", 1_000)
+    rows = fit.project(["mileage"], panel)
+    np.testing.assert_allclose(rows.theta, cells.theta, rtol=1e-8)
+    np.testing.assert_allclose(rows.covariance, cells.covariance, rtol=0.01)
+    assert "few for 3 estimates" in rows.note
+
+
+def test_continuous_states_need_no_table():
+    world = SamqBus()
+    panel = world.simulate(steps=3_000, units=30, seed=5)
+    model = deeppqr.PQR(
+        discount=0.9,
+        anchor=0,
+        policy=Logit(degree=2),
+        anchor_value="renewal",
+        reward="linear",
+    )
+    found = model.fit(panel).project(["1", "s1", "s2", "s3"], panel, weight="visits")
+    # The optimiser's tolerance, not sampling, is what the factor six leaves room for.
+    away = np.abs(found.theta - [5, -1, 0, 0]) / found.standard_errors
+    assert away.max() < 4
+    assert found.test.df == 6
+    assert "realised rewards" in found.note
+
+
+def test_the_bootstrap_agrees_with_influence_functions(bus):
+    """Two estimates of one standard error; 300 replicates know it to 4 %."""
+    panel, fit = bus
+    one = fit.project(["mileage"], panel, weight="visits", min_rows=0)
+    two = fit.project(
+        ["mileage"], panel, weight="visits", errors="bootstrap", replicates=300
+    )
+    assert two.theta[0] == pytest.approx(one.theta[0], rel=1e-8)
+    assert two.standard_errors[0] == pytest.approx(one.standard_errors[0], rel=0.25)
+    assert "replicates" in two.note
+
+
+def test_what_has_no_influence_function_is_bootstrapped(bus):
+    panel, _ = bus
+    few = panel.select(panel.unit < 20)
+    fit = bus_pqr(reward="linear", anchor_value="averager").fit(few)
+    with pytest.raises(NoInfluenceFunction, match="AveragerFunction"):
+        fit.project(["mileage"], few, errors="influence")
+    found = fit.project(["mileage"], few, replicates=4)
+    assert "bootstrap over units (4 replicates, none failed)" in found.note
+
+
+def test_minimum_distance_by_hand(rng):
+    """Two estimates of one number: weighted by their precisions, J their distance."""
+    covariance = np.diag([1.0, 4.0])
+    moments = Moments(
+        np.array([1.0, 3.0]), covariance, np.ones((2, 1)), np.eye(2), 10**9, ""
+    )
+    theta, variance, how = _match(moments, "optimal", ("theta",))
+    assert theta[0] == pytest.approx(1.4)
+    assert variance[0, 0] == pytest.approx(0.8)
+    assert how == "optimally weighted"
+    test = specification_test(moments)
+    assert test is not None
+    assert test.statistic == pytest.approx(4 / 5)
+    assert test.df == 1
+    assert test.p == pytest.approx(0.371093, rel=1e-4)  # chi-squared with one degree
+    theta, variance, _ = _match(moments, "visits", ("theta",))
+    assert theta[0] == pytest.approx(2.0)
+    assert variance[0, 0] == pytest.approx(5 / 4)
+
+
+def test_few_clusters_are_allowed_for():
+    """Rao's factor: normal estimates, their covariance from 24 clusters, 8 of them."""
+    rng = np.random.default_rng(5)
+    clusters, size, hits, rejections = 24, 8, 0, 0
+    for _ in range(1_000):
+        psi = rng.normal(size=(clusters, size)) / np.sqrt(clusters)
+        away = psi - psi.mean(axis=0)
+        covariance = away.T @ away / (clusters - 1)
+        beta = rng.normal(size=size) / np.sqrt(clusters)
+        moments = Moments(beta, covariance, np.ones((size, 1)), np.eye(size), clusters, "")
+        theta, variance, _ = _match(moments, "optimal", ("theta",))
+        hits += abs(theta[0]) < 1.96 * np.sqrt(variance[0, 0])
+        test = specification_test(moments)
+        rejections += test is not None and test.p < 0.05
+    # Without the factor 85 % are covered and 40 % rejected.
+    assert abs(hits / 1_000 - 0.95) < 0.03
+    assert abs(rejections / 1_000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 1_000)
+
+
+def test_extras_are_new_columns(rng):
+    state = rng.normal(size=(200, 2))
+    action = rng.integers(1, 3, 200)
+    features = deeppqr.inference._features.resolve_features(
+        ["1", "x1"],
+        None,
+        deeppqr.Panel.from_arrays(state, action, state).encoding,
+        (0, 1, 2),
+        0,
+    )
+    columns = with_extras(features, state, action, np.ones(200))
+    assert features.names == ("1: 1", "1: x1", "2: 1", "2: x1")
+    # Two actions times: x2, and the three squares and products.
+    assert columns.shape[1] == 4 + 2 * 4
+    assert np.linalg.matrix_rank(columns) == 12
+
+
+def test_a_journals_table(bus):
+    panel, fit = bus
+    found = fit.project(["1", "mileage"], panel)
+    text = found.summary()
+    assert str(found) == text
+    assert "mileage" in text
+    assert "specification test  J = " in text
+    assert "| mileage | -" in found.estimates().markdown()
+    assert r"\begin{tabular}" in found.estimates().latex()
+
+
+@pytest.mark.parametrize(
+    ("features", "options", "message"),
+    [
+        ([], {}, "at least one feature, but it is empty"),
+        ("mileage", {}, "must be a list of state columns such as"),
+        (
+            ["miles"],
+            {},
+            r"The feature 'miles' must be \"1\" \(a constant\), one of the state",
+        ),
+        (["mileage^x"], {}, "product or power of these"),
+        ({"replace": ["1"]}, {}, r"every action but the anchor, \['keep'\]"),
+        (["1", "mileage", "mileage"], {}, "must not be combinations of one another"),
+        (["mileage"], {"names": ["a", "b"]}, "`names` must name each of the 1 features"),
+        (["mileage"], {"weight": "best"}, "`weight` must be one of"),
+        (["mileage"], {"errors": "none"}, "`errors` must be one of"),
+        (["mileage"], {"min_rows": 1e9}, "None of the .* pairs has the 1e\\+09 rows"),
+        (mileage, {"names": ["a", "b"]}, "features that the function returns"),
+        (lambda states: states, {}, "shape .*, 2, number of features"),
+    ],
+)
+def test_what_is_wrong_is_said(bus, features, options, message):
+    panel, fit = bus
+    with pytest.raises(DataError, match=message):
+        fit.project(features, panel, **options)
+
+
+def test_a_stored_fit_projects_by_influence_only(bus, tmp_path):
+    panel, fit = bus
+    again = deeppqr.load(fit.save(tmp_path / "fit"))
+    assert again.model is None
+    one, two = fit.project(["mileage"], panel), again.project(["mileage"], panel)
+    np.testing.assert_array_equal(one.theta, two.theta)
+    with pytest.raises(DataError, match="does not know its model"):
+        again.project(["mileage"], panel, errors="bootstrap")
+
+
+def test_another_temperature_projects_as_refitted(bus):
+    panel, fit = bus
+    warm = fit.at_temperature(2.0)
+    again = bus_pqr(temperature=2.0).fit(panel)
+    assert warm.model == again.model
+    np.testing.assert_allclose(
+        warm.project(["mileage"], panel).theta, again.project(["mileage"], panel).theta
+    )
+
+
+@pytest.mark.slow
+def test_theta_is_covered_and_the_test_has_its_size():
+    """Two hundred data sets of 250 buses; four Monte-Carlo errors are 6 %."""
+    covered, rejected = [], []
+    for seed in range(200):
+        panel = BUS.simulate(steps=25_000, units=250, seed=500_000 + seed)
+        found = bus_pqr().fit(panel).project(["mileage"], panel)
+        low, high = found.interval(0.95)
+        covered.append(low[0] <= -1 <= high[0])
+        rejected.append(found.test.p < 0.05)
+    error = np.sqrt(0.95 * 0.05 / 200)
+    assert abs(np.mean(covered) - 0.95) < 4 * error
+    assert abs(np.mean(rejected) - 0.05) < 4 * error
+
+
+def test_three_actions_have_their_own_features():
+    world = random_tabular(seed=4)
+    panel = world.simulate(steps=4_000, units=40, seed=5)
+    model = deeppqr.PQR(
+        discount=0.9, anchor=0, policy="frequency", anchor_value="exact", reward="table"
+    )
+    found = model.fit(panel).project(["1"], panel)
+    assert found.names == ("1: 1", "2: 1")
+    assert found.test.p < 1e-6
