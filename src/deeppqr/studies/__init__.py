@@ -3,19 +3,28 @@
 from typing import Any
 
 from .._errors import DataError
+from ._bus_known_cost import BusKnownCost as BusKnownCost
 from ._error_budget import ErrorBudget as ErrorBudget
 from ._reward_recovery import RewardRecovery as RewardRecovery
 from ._runner import Outcome as Outcome
 from ._runner import attempt as attempt
 from ._runner import run_study as run_study
 from ._rust_table_ix import RustTableIX as RustTableIX
+from ._samq_bus import SamqBusSlopes as SamqBusSlopes
 from ._study import Option as Option
 from ._study import Study as Study
 from ._study import Task as Task
 from ._study import all_options as all_options
 
 STUDIES: dict[str, Study] = {
-    study.name: study for study in (RewardRecovery(), ErrorBudget(), RustTableIX())
+    study.name: study
+    for study in (
+        RewardRecovery(),
+        ErrorBudget(),
+        RustTableIX(),
+        BusKnownCost(),
+        SamqBusSlopes(),
+    )
 }
 
 
