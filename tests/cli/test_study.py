@@ -19,16 +19,19 @@ def reward_recovery(out, *methods, seeds=("1",)):
 def test_list_names_every_study(capsys):
     assert main(["study", "--list"]) == 0
     printed = capsys.readouterr().out.splitlines()
-    names = ["reward-recovery", "error-budget", "rust-table-ix"]
+    names = [
+        "reward-recovery",
+        "error-budget",
+        "rust-table-ix",
+        "bus-known-cost",
+        "samq-bus",
+    ]
     assert [line.split()[0] for line in printed] == names
 
 
 def test_without_a_name(capsys):
     assert main(["study"]) == 2
-    assert (
-        "name one of ['error-budget', 'reward-recovery', 'rust-table-ix']"
-        in capsys.readouterr().err
-    )
+    assert "name one of ['bus-known-cost', 'error-budget', " in capsys.readouterr().err
 
 
 def test_a_wrong_name_ends_in_one_message(capsys):

@@ -241,6 +241,8 @@ def test_what_has_no_closed_form_is_refused(counted):
     other = world.simulate(steps=4_000, units=40, seed=6)
     with pytest.raises(NoInfluenceFunction, match="not the one that this panel gives"):
         reward_influence(fit, other)
+    with pytest.raises(DataError, match=r"actions \[0, 1, 2\], but it has \['mileage'\]"):
+        reward_influence(fit, KnownCostBus().simulate(steps=20, units=2))
     linear = table_pqr(reward="linear").fit(panel)
     with pytest.raises(NoInfluenceFunction, match="A LinearReward has no influence"):
         reward_influence(linear, panel)

@@ -5,7 +5,7 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, NoInfluenceFunction
-from deeppqr.inference._features import with_extras
+from deeppqr.inference._features import resolve_features, with_extras
 from deeppqr.inference._projection import Moments, _match, specification_test
 from deeppqr.policy import Logit
 from deeppqr.worlds import KnownCostBus, SamqBus, random_tabular
@@ -101,12 +101,13 @@ def test_continuous_states_need_no_table():
         anchor_value="renewal",
         reward="linear",
     )
-    found = model.fit(panel).project(["1", "s1", "s2", "s3"], panel, weight="visits")
-    # The optimiser's tolerance, not sampling, is what the factor six leaves room for.
+    found = model.fit(panel).project(["1", "s1", "s2", "s3"], panel)
     away = np.abs(found.theta - [5, -1, 0, 0]) / found.standard_errors
     assert away.max() < 4
+    assert found.test is not None
     assert found.test.df == 6
     assert "realised rewards" in found.note
+    assert "weighted by visits, since the policy has a form of its own" in found.note
 
 
 def test_the_bootstrap_agrees_with_influence_functions(bus):
@@ -173,7 +174,7 @@ def test_few_clusters_are_allowed_for():
 def test_extras_are_new_columns(rng):
     state = rng.normal(size=(200, 2))
     action = rng.integers(1, 3, 200)
-    features = deeppqr.inference._features.resolve_features(
+    features = resolve_features(
         ["1", "x1"],
         None,
         deeppqr.Panel.from_arrays(state, action, state).encoding,
@@ -254,6 +255,7 @@ def test_theta_is_covered_and_the_test_has_its_size():
         found = bus_pqr().fit(panel).project(["mileage"], panel)
         low, high = found.interval(0.95)
         covered.append(low[0] <= -1 <= high[0])
+        assert found.test is not None
         rejected.append(found.test.p < 0.05)
     error = np.sqrt(0.95 * 0.05 / 200)
     assert abs(np.mean(covered) - 0.95) < 4 * error
@@ -268,4 +270,5 @@ def test_three_actions_have_their_own_features():
     )
     found = model.fit(panel).project(["1"], panel)
     assert found.names == ("1: 1", "2: 1")
+    assert found.test is not None
     assert found.test.p < 1e-6

@@ -191,7 +191,7 @@ def reward_influence(fit: "Fit", panel: Panel, *, by_row: bool = False) -> Rewar
         Rows in place of units: the textbook's influence function, times the row's weight
         as a share of all.
     """
-    require_panel(panel)
+    require_same_columns(fit, panel)
     table = table_of(fit)
     if table is None:
         raise NoInfluenceFunction(
@@ -227,6 +227,17 @@ def reward_influence(fit: "Fit", panel: Panel, *, by_row: bool = False) -> Rewar
     return RewardInfluence(
         cells, fit.actions, anchor, states, reward, influence, rows, note
     )
+
+
+def require_same_columns(fit: "Fit", panel: Panel) -> None:
+    """Refuse a panel with other actions or state columns than the fit's."""
+    require_panel(panel)
+    if panel.actions != fit.actions or panel.encoding != fit.encoding:
+        raise DataError(
+            f"The panel must be the one that the fit was made from, with states "
+            f"{fit.encoding.names} and actions {list(fit.actions)}, but it has "
+            f"{panel.encoding.names} and {list(panel.actions)}."
+        )
 
 
 def table_of(fit: "Fit") -> TableReward | None:

@@ -18,11 +18,11 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError, NoInfluenceFunction
-from ..panel import Panel, require_panel
+from ..panel import Panel
 from ..policy import Clipped, FrequencyPolicy
 from ._cluster import Clusters, clustered_covariance
 from ._features import Features, resolve_features, with_extras
-from ._influence import Realised, reward_influence, table_of
+from ._influence import Realised, require_same_columns, reward_influence, table_of
 
 if TYPE_CHECKING:
     from .._pqr import Fit
@@ -97,6 +97,8 @@ class Moments:
     """How much each matters by how often it is visited: the other weight."""
     clusters: int
     note: str
+    caution: str = ""
+    """Why their covariance should not choose the weights, if it should not."""
 
 
 def project(
@@ -128,7 +130,9 @@ def project(
     weight
         `"optimal"` weighs by the inverse covariance, `"visits"` by how often states occur:
         the best linear approximation where the form is wrong. `"auto"` is optimal where
-        clusters are many enough to know their covariance.
+        the policy was counted and clusters are many enough to know the covariance. A
+        policy of a given form, such as a logit, is sure of its shape, right or wrong, and
+        optimal weights would lean on just that.
     errors
         `"influence"` needs stages with closed forms, `"bootstrap"` refits; `"auto"` takes
         the first that is possible.
@@ -138,7 +142,7 @@ def project(
     replicates, seed, workers
         Of the bootstrap, see `deeppqr.bootstrap`.
     """
-    require_panel(panel)
+    require_same_columns(fit, panel)
     _check_choice("weight", weight, ("auto", "optimal", "visits"))
     _check_choice("errors", errors, ("auto", "influence", "bootstrap"))
     chosen = resolve_features(
@@ -180,7 +184,8 @@ def _cell_moments(fit: "Fit", panel: Panel, features: Features, min_rows) -> Mom
     enough = (found.rows >= min_rows) & ~found.unseen
     policy = fit.estimate.policy
     policy = policy.policy if isinstance(policy, Clipped) else policy
-    if isinstance(policy, FrequencyPolicy):
+    counted = isinstance(policy, FrequencyPolicy)
+    if counted:
         at = panel.action == anchor
         cell = found.cells.locate(panel.state[at])
         taken = np.bincount(cell[cell >= 0], panel.weight[at][cell >= 0], len(found.cells))
@@ -204,6 +209,7 @@ def _cell_moments(fit: "Fit", panel: Panel, features: Features, min_rows) -> Mom
         f"rewards of {int(enough.sum())} of {possible} (state, action) pairs, those with "
         f"{min_rows:g} rows; errors by influence functions, "
         f"{found.note.partition(';')[0]}",
+        _caution(counted),
     )
 
 
@@ -223,6 +229,7 @@ def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
         clusters.count,
         f"realised rewards Q(s,a) - discount V(s') of {int(rows.sum()):,} decisions on "
         f"{len(beta)} columns; errors by influence functions, {clusters.note}",
+        _caution(isinstance(fit.estimate.policy, FrequencyPolicy)),
     )
 
 
@@ -256,7 +263,12 @@ def _bootstrapped(fit, panel, features: Features, replicates, seed, workers) -> 
         clusters,
         f"the fitted reward at {len(states):,} decisions on {len(gram)} columns; errors by "
         f"bootstrap over units ({result.note})",
+        _caution(False),
     )
+
+
+def _caution(counted: bool) -> str:
+    return "" if counted else "since the policy has a form of its own"
 
 
 def _match(moments: Moments, weight: str, names: tuple[str, ...]):
@@ -265,8 +277,10 @@ def _match(moments: Moments, weight: str, names: tuple[str, ...]):
     beta, design, covariance = moments.beta, moments.design, moments.covariance
     extra = len(beta) - design.shape[1]
     free = moments.clusters - 1
-    many = moments.clusters > CLUSTERS_PER_MOMENT * len(beta)
-    if weight == "optimal" or (weight == "auto" and many):
+    why = moments.caution
+    if not why and moments.clusters <= CLUSTERS_PER_MOMENT * len(beta):
+        why = f"since {moments.clusters} clusters are few for {len(beta)} estimates"
+    if weight == "optimal" or (weight == "auto" and not why):
         if free - extra < 2:
             raise DataError(
                 f'weight="optimal" needs more clusters than the {len(beta)} estimates it '
@@ -278,9 +292,7 @@ def _match(moments: Moments, weight: str, names: tuple[str, ...]):
         found = theta_root @ root @ beta, growth * theta_root @ theta_root.T
         return *found, "optimally weighted"
     pull = np.linalg.solve(design.T @ moments.metric @ design, design.T @ moments.metric)
-    how = "weighted by visits"
-    if weight == "auto":
-        how += f", since {moments.clusters} clusters are few for {len(beta)} estimates"
+    how = f"weighted by visits, {why}" if weight == "auto" else "weighted by visits"
     return pull @ beta, pull @ covariance @ pull.T, how
 
 
