@@ -152,6 +152,16 @@ def test_minimum_distance_by_hand(rng):
     assert variance[0, 0] == pytest.approx(5 / 4)
 
 
+def test_too_few_clusters_are_refused():
+    moments = Moments(np.ones(8), np.eye(8), np.ones((8, 1)), np.eye(8), 9, "")
+    assert specification_test(moments) is None
+    with pytest.raises(DataError, match="more clusters than the 8 estimates it weighs"):
+        _match(moments, "optimal", ("theta",))
+    theta, _, how = _match(moments, "auto", ("theta",))
+    assert theta[0] == pytest.approx(1)
+    assert how.endswith("since 9 clusters are few for 8 estimates")
+
+
 def test_few_clusters_are_allowed_for():
     """Rao's factor: normal estimates, their covariance from 24 clusters, 8 of them."""
     rng = np.random.default_rng(5)

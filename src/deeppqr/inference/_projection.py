@@ -42,6 +42,10 @@ class SpecificationTest(NamedTuple):
     df: int
     p: float
 
+    def __str__(self) -> str:
+        p = "p < 0.001" if self.p < 0.0005 else f"p = {self.p:.3f}"
+        return f"J = {self.statistic:.2f}, df = {self.df}, {p}"
+
 
 @dataclass(frozen=True, eq=False)
 class Projection:
@@ -73,9 +77,7 @@ class Projection:
         title = "The reward projected on features"
         facts = dict(self.facts)
         if self.test is not None:
-            facts["specification test"] = (
-                f"J = {self.test.statistic:.2f}, df = {self.test.df}, p = {self.test.p:.3f}"
-            )
+            facts["specification test"] = str(self.test)
         return Estimates(title, self.names, self.theta, self.covariance, facts, self.note)
 
     def summary(self) -> str:
@@ -275,18 +277,18 @@ def _match(moments: Moments, weight: str, names: tuple[str, ...]):
     """Theta, its covariance and how it was found."""
     _check_rank(moments.design, names)
     beta, design, covariance = moments.beta, moments.design, moments.covariance
-    extra = len(beta) - design.shape[1]
-    free = moments.clusters - 1
     why = moments.caution
     if not why and moments.clusters <= CLUSTERS_PER_MOMENT * len(beta):
         why = f"since {moments.clusters} clusters are few for {len(beta)} estimates"
     if weight == "optimal" or (weight == "auto" and not why):
-        if free - extra < 2:
+        root = _whiten(covariance)
+        extra, free = len(root) - design.shape[1], moments.clusters - 1
+        if free <= len(beta) + 1:
             raise DataError(
                 f'weight="optimal" needs more clusters than the {len(beta)} estimates it '
                 f'weighs, but there are {moments.clusters}. Use weight="visits".'
             )
-        root = _whiten(covariance)
+        _check_rank(root @ design, names)
         theta_root = np.linalg.pinv(root @ design)
         growth = free * (free - 1) / ((free - extra) * (free - extra - 1))
         found = theta_root @ root @ beta, growth * theta_root @ theta_root.T
@@ -300,11 +302,11 @@ def specification_test(moments: Moments) -> SpecificationTest | None:
     """Hotelling's test of the estimates beyond theta; chi-squared as clusters grow."""
     from scipy.stats import f
 
-    extra = len(moments.beta) - moments.design.shape[1]
-    free = moments.clusters - 1
-    if extra == 0 or free <= extra:
-        return None
     root = _whiten(moments.covariance)
+    extra = len(root) - moments.design.shape[1]
+    free = moments.clusters - 1
+    if extra <= 0 or free <= len(moments.beta):
+        return None
     design = root @ moments.design
     left = root @ moments.beta
     left = left - design @ np.linalg.lstsq(design, left, rcond=None)[0]
