@@ -66,6 +66,10 @@ class Training:
     """Looks without any member improving before training stops."""
 
 
+MIN_PIECE, MAX_PIECE = 256, 65_536
+"""Rows that are evaluated at once, powers of two."""
+
+
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """Trained networks on standardised inputs; calling it gives every member's outputs."""
@@ -85,11 +89,10 @@ class Ensemble:
 
     @cached_property
     def _networks(self):
-        like = _build(jr.key(0), len(self.center), self.num_outputs, self)
-        static = eqx.filter(like, eqx.is_array, inverse=True)
-        treedef = jax.tree.structure(eqx.filter(like, eqx.is_array))
+        build = partial(_build, jr.key(0), len(self.center), self.num_outputs, self)
+        like, static = eqx.partition(eqx.filter_eval_shape(build), _is_shape)
         leaves = [jnp.asarray(leaf) for leaf in self.leaves]
-        return eqx.combine(jax.tree.unflatten(treedef, leaves), static)
+        return eqx.combine(jax.tree.unflatten(jax.tree.structure(like), leaves), static)
 
     def __call__(
         self, inputs: Float[np.ndarray, "row input"]
@@ -101,8 +104,8 @@ class Ensemble:
     ) -> Float[np.ndarray, "row unit"]:
         """The last hidden layer of every member, side by side."""
         layers = self._networks.layers[:-1]
-        scaled = jnp.asarray(standardise(inputs, self.center, self.scale))
-        units = np.asarray(_hidden(layers, scaled), dtype=np.float64)
+        scaled = standardise(inputs, self.center, self.scale)
+        units = _in_even_pieces(partial(_hidden, layers), scaled)
         return np.moveaxis(units, 0, 1).reshape(len(inputs), -1)
 
 
@@ -130,14 +133,11 @@ def train(
     members = training.members
     center = inputs.mean(axis=0)
     scale = spread(inputs)
-    build = partial(_build, num_inputs=inputs.shape[1], num_outputs=num_outputs)
-    networks = eqx.filter_vmap(lambda k: build(k, shape=training))(
-        jr.split(key_init, members)
-    )
+    keys = jr.split(key_init, members)
+    networks, opt_state = _start(keys, inputs.shape[1], num_outputs, training)
     data = _to_device((standardise(inputs, center, scale), targets, weight))
     (inside, num_inside), (held, num_held) = _member_rows(fold, training)
     params, static = eqx.partition(networks, eqx.is_array)
-    opt_state = jax.vmap(_optimiser(training).init)(params)
     best, best_loss = params, jnp.full(members, jnp.inf)
     keep_last = refresh is not None or not training.early_stopping
     trace, stale, step = [], 0, 0
@@ -175,11 +175,22 @@ def train(
 
 def _outputs(networks, inputs, center, scale) -> Float[np.ndarray, "member row output"]:
     scaled = standardise(inputs, center, scale)
-    pieces = [
-        np.asarray(_predict(networks, jnp.asarray(piece)), dtype=np.float64)
-        for piece in np.array_split(scaled, max(1, len(scaled) // 100_000))
-    ]
-    return np.concatenate(pieces, axis=1)
+    return _in_even_pieces(partial(_predict, networks), scaled)
+
+
+def _in_even_pieces(
+    function: Callable[[Array], Array], inputs: Float[np.ndarray, "row input"]
+) -> Float[np.ndarray, "member row output"]:
+    """The function of all rows, in pieces of few sizes: each size is compiled once."""
+    found = []
+    for first in range(0, max(len(inputs), 1), MAX_PIECE):
+        piece = inputs[first : first + MAX_PIECE]
+        size = max(MIN_PIECE, 1 << (len(piece) - 1).bit_length())
+        padded = np.zeros((size, inputs.shape[1]), inputs.dtype)
+        padded[: len(piece)] = piece
+        values = np.asarray(function(jnp.asarray(padded)), dtype=np.float64)
+        found.append(values[:, : len(piece)])
+    return np.concatenate(found, axis=1)
 
 
 def standardise(inputs, center, scale) -> Float[np.ndarray, "row input"]:
@@ -194,6 +205,19 @@ def _build(key: PRNGKeyArray, num_inputs: int, num_outputs: int, shape) -> eqx.n
     # the network departs to is what the data say.
     last = lambda mlp: (mlp.layers[-1].weight, mlp.layers[-1].bias)
     return eqx.tree_at(last, network, [jnp.zeros_like(leaf) for leaf in last(network)])
+
+
+@eqx.filter_jit
+def _start(keys, num_inputs: int, num_outputs: int, training: Training):
+    """New networks and the optimiser's state, a member each."""
+    build = partial(_build, num_inputs=num_inputs, num_outputs=num_outputs, shape=training)
+    networks = eqx.filter_vmap(build)(keys)
+    init = _optimiser(training).init
+    return networks, jax.vmap(init)(eqx.filter(networks, eqx.is_array))
+
+
+def _is_shape(leaf: Any) -> bool:
+    return isinstance(leaf, jax.ShapeDtypeStruct)
 
 
 def _optimiser(training: Training) -> optax.GradientTransformation:

@@ -26,7 +26,7 @@ class TightLogit(AbstractPolicyEstimator):
     def fit(self, panel, *, key):
         from sklearn.linear_model import LogisticRegression
 
-        bare = Logit(degree=self.degree)._maximise(panel)
+        bare = Logit(degree=self.degree).maximise(panel)
         model = LogisticRegression(C=1.0, solver="newton-cg", tol=1e-13, max_iter=1_000)
         model.fit(bare.features(panel.state), panel.action, sample_weight=panel.weight)
         slope, level = model.coef_, model.intercept_

@@ -1,4 +1,4 @@
-"""The policy by evidence: a table where states repeat, else the best on held-out units."""
+"""The policy by evidence: a table where it is full, else the best on held-out units."""
 
 from dataclasses import dataclass, replace
 from math import comb
@@ -6,7 +6,7 @@ from math import comb
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..panel import Panel, few_states
+from ..panel import Cells, Panel, few_states
 from ._boosted import Boosted
 from ._frequency import Frequency
 from ._logit import Logit
@@ -22,18 +22,21 @@ MIN_FLEXIBLE_ROWS = 500
 
 @dataclass(frozen=True)
 class Auto(AbstractPolicyEstimator):
-    """Frequencies where distinct states repeat often enough to be counted; otherwise the
-    best of several candidates on held-out units.
+    """Frequencies where every action was taken in every distinct state, and often enough
+    to be counted; otherwise the best of several candidates on held-out units.
 
+    Where states can be counted but some actions were never taken in some of them, the
+    candidates are frequencies and logits: a logarithm of no rows is not an estimate.
     Every candidate is fitted once on the units outside the first fold, a network or
     boosted trees as one member of their ensemble, and scored on that fold. The candidate
     with the highest log-likelihood there is then fitted in full.
     """
 
     def fit(self, panel, *, key):
-        if few_states(panel.state, rows_per_cell=ROWS_PER_CELL * panel.num_actions):
+        counted = few_states(panel.state, rows_per_cell=ROWS_PER_CELL * panel.num_actions)
+        if counted and _is_full(panel):
             return Frequency().fit(panel, key=key)
-        candidates = _candidates(panel)
+        candidates = _candidates(panel, counted)
         scores = {
             name: _screen(model, panel, key=key) for name, model in candidates.items()
         }
@@ -42,23 +45,35 @@ class Auto(AbstractPolicyEstimator):
         return replace(chosen, evidence=tuple(ranking))
 
 
-def _candidates(panel: Panel) -> dict[str, Logit | Network | Boosted]:
-    candidates: dict[str, Logit | Network | Boosted] = {"logit": Logit()}
+Candidate = Frequency | Logit | Network | Boosted
+
+
+def _is_full(panel: Panel) -> bool:
+    """Whether every action was taken in every distinct state."""
+    cells = Cells.of(panel.state)
+    pairs = np.unique(cells.locate(panel.state) * panel.num_actions + panel.action)
+    return len(pairs) == len(cells) * panel.num_actions
+
+
+def _candidates(panel: Panel, counted: bool) -> dict[str, Candidate]:
+    candidates: dict[str, Candidate] = {"logit": Logit()}
     num_monomials = comb(panel.state.shape[1] + 2, 2) - 1
     affordable = len(panel) * num_monomials <= MAX_PRODUCTS
     if num_monomials <= MAX_MONOMIALS and affordable:
         candidates["quadratic logit"] = Logit(degree=2)
-    if len(panel) >= MIN_FLEXIBLE_ROWS:
+    if counted:
+        candidates["frequencies"] = Frequency()
+    elif len(panel) >= MIN_FLEXIBLE_ROWS:
         candidates["network"] = Network()
         candidates["boosted trees"] = Boosted()
     return candidates
 
 
-def _screen(model: Logit | Network | Boosted, panel: Panel, *, key: PRNGKeyArray) -> float:
+def _screen(model: Candidate, panel: Panel, *, key: PRNGKeyArray) -> float:
     """The mean log-likelihood on the first fold of one fit on the others."""
     first = draw_folds(panel, key=key) == 0
-    if isinstance(model, Logit):
-        held_out = _logit_held_out(model, panel, first)
+    if isinstance(model, (Frequency, Logit)):
+        held_out = _foreseen(model, panel, first)
     else:
         held_out = _alone(model).fit(panel, key=key).held_out[first]
     return float(np.average(held_out, weights=panel.weight[first]))
@@ -71,9 +86,11 @@ def _alone(model: Network | Boosted) -> Network | Boosted:
     return replace(model, members=1)
 
 
-def _logit_held_out(model: Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
+def _foreseen(model: Frequency | Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
+    """Log-probabilities of some rows' actions by a fit on the others."""
     rest = panel.select(~out)
     if len(np.unique(rest.action)) < panel.num_actions:
         return log_shares(rest)[panel.action[out]]
-    log_prob = model._maximise(rest).log_prob(panel.state[out])
+    fitted = model.tabulate(rest) if isinstance(model, Frequency) else model.maximise(rest)
+    log_prob = fitted.log_prob(panel.state[out])
     return log_prob[np.arange(len(log_prob)), panel.action[out]]

@@ -28,13 +28,14 @@ class Frequency(AbstractPolicyEstimator):
     smoothing: float = 1.0
 
     def fit(self, panel, *, key):
-        policy = self._tabulate(panel)
-        held_out = cross_validate(self._tabulate, panel, draw_folds(panel, key=key))
+        policy = self.tabulate(panel)
+        held_out = cross_validate(self.tabulate, panel, draw_folds(panel, key=key))
         return PolicyFit(
             policy, held_out, f"frequencies in {len(policy.cells):,} distinct states"
         )
 
-    def _tabulate(self, panel: Panel) -> "FrequencyPolicy":
+    def tabulate(self, panel: Panel) -> "FrequencyPolicy":
+        """The table of a panel, without judging it."""
         cells = Cells.of(panel.state)
         at = cells.locate(panel.state) * panel.num_actions + panel.action
         size = len(cells) * panel.num_actions

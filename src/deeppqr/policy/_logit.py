@@ -32,11 +32,12 @@ class Logit(AbstractPolicyEstimator):
     max_steps: int = 1_000
 
     def fit(self, panel, *, key):
-        policy = self._maximise(panel)
-        held_out = cross_validate(self._maximise, panel, draw_folds(panel, key=key))
+        policy = self.maximise(panel)
+        held_out = cross_validate(self.maximise, panel, draw_folds(panel, key=key))
         return PolicyFit(policy, held_out, f"logit of degree {self.degree}")
 
-    def _maximise(self, panel: Panel) -> "LogitPolicy":
+    def maximise(self, panel: Panel) -> "LogitPolicy":
+        """The estimate from a panel, without judging it."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 

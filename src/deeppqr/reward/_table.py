@@ -25,7 +25,7 @@ class Table(AbstractRewardEstimator):
     def fit(self, panel, value, *, key):
         del key
         cells = Cells.of(panel.state)
-        law = transition.Table(cells, Steps.of(panel))
+        law = transition.Table(cells, Steps.of(panel).pooled())
         table = law.ahead(lambda state: value(state).value[:, None]).table[:, :, 0]
         note = f"means in {len(cells):,} states"
         if law.num_unseen:

@@ -19,6 +19,7 @@ class Table(AbstractTransition):
     @classmethod
     def learn(cls, steps: Steps) -> "Table | None":
         """The table of all states, or None where some pair (state, action) is unseen."""
+        steps = steps.pooled()
         cells = Cells.of(np.concatenate([steps.state, steps.next_state]))
         table = cls(cells, steps)
         return table if table.num_unseen == 0 else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..panel import Panel
+from ..panel import Cells, Panel
 
 StateFunction = Callable[[np.ndarray], np.ndarray]
 """States to columns of values, (row, column)."""
@@ -66,6 +66,21 @@ class Steps:
             self.next_state[rows],
             self.ends[rows],
             self.weight[rows],
+            self.num_actions,
+        )
+
+    def pooled(self) -> "Steps":
+        """Equal rows as one, with their weights added up."""
+        every = np.column_stack([self.state, self.action, self.next_state, self.ends])
+        distinct = Cells.of(every.astype(np.float64))
+        weight = np.bincount(distinct.locate(every), self.weight, len(distinct))
+        dim, rows = self.state.shape[1], distinct.states
+        return Steps(
+            rows[:, :dim],
+            rows[:, dim].astype(np.int64),
+            rows[:, dim + 1 : -1],
+            rows[:, -1] > 0,
+            weight,
             self.num_actions,
         )
 
