@@ -11,7 +11,7 @@ from deeppqr.mdp import check_preferences
 from deeppqr.panel import require_panel
 from deeppqr.worlds import PaperWorld, random_tabular
 
-QUICK = {"discount": 0.9, "anchor": 0}
+QUICK = {"discount": 0.9, "anchor": 0, "reward": "regression"}
 
 
 def test_known_transitions_and_true_frequencies_recover_the_reward(tabular, anchor_reward):
@@ -54,7 +54,9 @@ def test_the_anchor_column_is_its_known_reward(paper, tabular, anchor_reward):
 
 def test_no_future_makes_the_reward_the_action_value(paper):
     _, panel = paper
-    fit = deeppqr.PQR(discount=0.0, anchor=0, policy="logit").fit(panel)
+    fit = deeppqr.PQR(discount=0.0, anchor=0, policy="logit", reward="regression").fit(
+        panel
+    )
     np.testing.assert_allclose(fit.reward(panel.state), fit.q(panel.state), atol=1e-12)
     log_prob = fit.log_policy(panel.state)
     np.testing.assert_allclose(fit.q(panel.state), log_prob - log_prob[:, :1], atol=1e-12)
@@ -166,7 +168,9 @@ def test_states_as_frames_categories_and_arrays():
     panel = Panel.from_frame(
         frame, state=["miles", "kind"], action="act", unit="id", time="t"
     )
-    fit = deeppqr.PQR(discount=0.9, anchor="wait", policy="logit").fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor="wait", policy="logit", reward="regression").fit(
+        panel
+    )
     assert fit.actions == ("fix", "wait")
     assert fit.anchor == "wait"
     from_frame = fit.reward(frame)
@@ -194,7 +198,11 @@ def test_functions_of_the_state_get_the_columns_as_they_were(rng):
     }
     panel = Panel.from_frame(pl.DataFrame(frame), state=["x", "k"], action="y")
     fit = deeppqr.PQR(
-        discount=0.5, anchor=0, anchor_reward=anchor_reward, policy="logit"
+        discount=0.5,
+        anchor=0,
+        anchor_reward=anchor_reward,
+        policy="logit",
+        reward="regression",
     ).fit(panel)
     assert all(states.shape[1] == 2 for states in seen)
     expected = np.where(frame["k"] == "a", 1.0, 0.0)
@@ -338,7 +346,7 @@ def test_a_rare_anchor_warns():
     action = np.where(np.arange(1_000) < 5, 0, rng.integers(1, 3, 1_000))
     panel = Panel.from_arrays(state, action, state, unit=np.arange(1_000) % 50)
     with pytest.warns(deeppqr.WeakOverlapWarning, match="was taken in 5 of 1,000 rows"):
-        deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+        deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="regression").fit(panel)
 
 
 @pytest.mark.slow
@@ -346,7 +354,9 @@ def test_a_rare_anchor_warns():
 @pytest.mark.parametrize("seed", range(5))
 def test_default_beats_q_read_as_reward_on_the_papers_world(scale, seed):
     world = PaperWorld(p=5, reward_scale=scale, seed=seed)
-    fit = deeppqr.PQR(**QUICK).fit(world.simulate(steps=50_000, seed=100 + seed))
+    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(
+        world.simulate(steps=50_000, seed=100 + seed)
+    )
     states = world.simulate(steps=50_000, seed=200 + seed).state[::10]
     truth, q = world.reward(states), fit.q(states)
     error = np.mean((fit.reward(states) - truth)[:, 1:] ** 2)

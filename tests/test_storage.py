@@ -38,7 +38,11 @@ COMBINATIONS = {
 def folder(tmp_path, tabular):
     """A saved tabular fit."""
     _, panel = tabular
-    return deeppqr.PQR(discount=0.9, anchor=0).fit(panel).save(tmp_path / "fit")
+    return (
+        deeppqr.PQR(discount=0.9, anchor=0, reward="regression")
+        .fit(panel)
+        .save(tmp_path / "fit")
+    )
 
 
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
@@ -66,14 +70,18 @@ def test_categories_survive(tmp_path, rng):
 
     table = pl.DataFrame(frame)
     panel = Panel.from_frame(table, state=["k", "x"], action="y")
-    fit = deeppqr.PQR(discount=0.5, anchor=0, policy="logit").fit(panel)
+    fit = deeppqr.PQR(discount=0.5, anchor=0, policy="logit", reward="regression").fit(
+        panel
+    )
     again = deeppqr.load(fit.save(tmp_path / "fit"))
     np.testing.assert_array_equal(again.reward(table), fit.reward(table))
 
 
 def test_function_anchors_are_asked_for_again(tabular, tmp_path, anchor_reward):
     world, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=anchor_reward, reward="regression"
+    ).fit(panel)
     fit.save(tmp_path / "fit")
     with pytest.raises(
         StorageError, match=r"Pass it again: deeppqr.load\(folder, anchor_reward"
@@ -85,7 +93,9 @@ def test_function_anchors_are_asked_for_again(tabular, tmp_path, anchor_reward):
 
 def test_what_is_not_a_function_is_refused(tabular, tmp_path, anchor_reward):
     _, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=anchor_reward, reward="regression"
+    ).fit(panel)
     fit.save(tmp_path / "fit")
     with pytest.raises(StorageError, match="`anchor_reward` must be the function"):
         deeppqr.load(tmp_path / "fit", anchor_reward="x0")
@@ -106,7 +116,9 @@ def test_nothing_is_overwritten(folder, tabular):
 
 def test_unsafe_parts_are_refused_and_leave_nothing(tabular, tmp_path):
     _, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy=DecisionTreeClassifier()).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, policy=DecisionTreeClassifier(), reward="regression"
+    ).fit(panel)
     with pytest.raises(
         StorageError, match="DecisionTreeClassifier cannot be stored safely"
     ):
@@ -121,7 +133,7 @@ def test_labels_that_json_cannot_hold(tmp_path, tabular):
     odd = Panel.from_arrays(
         panel.state, labels[panel.action], panel.next_state, unit=panel.unit
     )
-    fit = deeppqr.PQR(discount=0.9, anchor=("stay", 1)).fit(odd)
+    fit = deeppqr.PQR(discount=0.9, anchor=("stay", 1), reward="regression").fit(odd)
     assert fit.anchor == ("stay", 1)
     saved = deeppqr.load(fit.save(tmp_path / "fit"))
     assert saved.actions == fit.actions
@@ -129,7 +141,7 @@ def test_labels_that_json_cannot_hold(tmp_path, tabular):
     odd = Panel.from_arrays(
         panel.state, labels[panel.action], panel.next_state, unit=panel.unit
     )
-    fit = deeppqr.PQR(discount=0.9, anchor=frozenset("a")).fit(odd)
+    fit = deeppqr.PQR(discount=0.9, anchor=frozenset("a"), reward="regression").fit(odd)
     with pytest.raises(
         StorageError, match="Labels and categories must be text, numbers or"
     ):
@@ -186,7 +198,9 @@ def test_paths_and_classes_from_the_file_are_not_trusted(folder):
 
 def test_another_scikit_learn_warns(tabular, tmp_path):
     _, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy=LogisticRegression()).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, policy=LogisticRegression(), reward="regression"
+    ).fit(panel)
     edit(fit.save(tmp_path / "fit"), **{"scikit-learn": "0.1"})
     with pytest.warns(
         UserWarning, match=r"written with scikit-learn 0\.1 and is read with"

@@ -152,7 +152,9 @@ def test_terminal_rows_are_worth_nothing_after(key):
     action = rng.integers(0, 2, 400)
     after = np.where(action[:, None] == 0, np.nan, rng.normal(size=(400, 1)))
     panel = Panel.from_arrays(state, action, after, terminal=action == 0)
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=2.0, policy="logit").fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=2.0, policy="logit", reward="regression"
+    ).fit(panel)
     log_prob = fit.log_policy(state)
     np.testing.assert_allclose(fit.q(state)[:, 0], 2.0, atol=1e-9)
     np.testing.assert_allclose(fit.value(state), 2.0 - log_prob[:, 0], atol=1e-9)
@@ -167,7 +169,7 @@ def test_truncated_rows_are_not_valued_at_zero(tabular):
     truncated = Panel.from_arrays(
         panel.state, panel.action, cut, unit=panel.unit, state_names=["s"]
     )
-    model = deeppqr.PQR(discount=0.9, anchor=0)
+    model = deeppqr.PQR(discount=0.9, anchor=0, reward="regression")
     whole, part = model.fit(panel), model.fit(truncated)
     assert np.abs(whole.q(world.states) - part.q(world.states)).max() < 0.5
     # Valued at zero, 1 in 200 rows would pull every value down by some ten percent.
@@ -210,10 +212,12 @@ def test_auto_says_why(tabular, paper):
     _, small = tabular
     assert (
         "few states"
-        in deeppqr.PQR(discount=0.9, anchor=0).fit(small).stages["anchor_value"]
+        in deeppqr.PQR(discount=0.9, anchor=0, reward="regression")
+        .fit(small)
+        .stages["anchor_value"]
     )
     _, wide = paper
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(wide)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="regression").fit(wide)
     assert "linear: chosen: condition" in fit.stages["anchor_value"]
 
 
@@ -238,7 +242,9 @@ def test_auto_falls_back_to_the_averager(paper, key, monkeypatch):
 @pytest.mark.parametrize("solver", ["exact", "linear"])
 def test_tabular_solutions_refuse_other_states(solver, tabular):
     _, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_value=solver).fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_value=solver, reward="regression").fit(
+        panel
+    )
     with pytest.raises(
         DataError, match=r"knows 7 states, and row 1, \[2\.5\], is none of them"
     ):

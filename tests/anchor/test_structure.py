@@ -141,7 +141,10 @@ def test_pqr_recognises_them_in_data(structure, words):
     world = special(structure)
     panel = world.simulate(steps=10_000, units=100, seed=1)
     model = deeppqr.PQR(
-        discount=0.9, anchor=0, anchor_reward=lambda s: world.reward(s)[:, 0]
+        discount=0.9,
+        anchor=0,
+        anchor_reward=lambda s: world.reward(s)[:, 0],
+        reward="regression",
     )
     fit = model.fit(panel)
     assert words in fit.stages["anchor_value"]
@@ -157,7 +160,9 @@ def test_pqr_recognises_exits(rng):
     state, action = rng.normal(size=(400, 1)), rng.integers(0, 2, 400)
     after = np.where(action[:, None] == 0, np.nan, rng.normal(size=(400, 1)))
     panel = Panel.from_arrays(state, action, after, terminal=action == 0)
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=2.0, policy="logit").fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=2.0, policy="logit", reward="regression"
+    ).fit(panel)
     assert "exit: recognised: the process ends in all" in fit.stages["anchor_value"]
     np.testing.assert_allclose(fit.q(state)[:, 0], 2.0, atol=1e-14)
     value = 2.0 - fit.log_policy(state)[:, 0]
@@ -171,9 +176,9 @@ def test_both_buses_are_renewals():
     fit = deeppqr.PQR(discount=bus.discount, **settings).fit(panel)
     assert "one and the same state" in fit.stages["anchor_value"]
     bus = SamqBus()
-    fit = deeppqr.PQR(discount=bus.discount, anchor=bus.anchor, policy="logit").fit(
-        bus.simulate(steps=5_000)
-    )
+    fit = deeppqr.PQR(
+        discount=bus.discount, anchor=bus.anchor, policy="logit", reward="regression"
+    ).fit(bus.simulate(steps=5_000))
     assert "does not depend on the state" in fit.stages["anchor_value"]
 
 
@@ -248,7 +253,9 @@ def test_a_renewal_keeps_errors_small_at_any_discount(discount):
     world = special("renewal", discount=discount)
     g = lambda states: world.reward(states)[:, 0]
     panel = world.simulate(steps=20_000, units=100, seed=2)
-    fit = deeppqr.PQR(discount=discount, anchor=0, anchor_reward=g).fit(panel)
+    fit = deeppqr.PQR(
+        discount=discount, anchor=0, anchor_reward=g, reward="regression"
+    ).fit(panel)
     assert "renewal: recognised" in fit.stages["anchor_value"]
     size = lambda gap: np.sqrt(np.mean(gap**2))
     policy_error = size(fit.log_policy(world.states) - world.solution.log_policy)
@@ -267,7 +274,12 @@ def test_they_are_stored(name, tmp_path, rng):
     panel = Panel.from_arrays(state, action, after, terminal=ends)
     g = lambda states: states[:, 0] ** 2
     fit = deeppqr.PQR(
-        discount=0.9, anchor=0, anchor_reward=g, policy="logit", anchor_value=name
+        discount=0.9,
+        anchor=0,
+        anchor_reward=g,
+        policy="logit",
+        anchor_value=name,
+        reward="regression",
     ).fit(panel)
     fit.save(tmp_path / "fit")
     again = deeppqr.load(tmp_path / "fit", anchor_reward=g)

@@ -26,7 +26,7 @@ NAMES = [
 @pytest.fixture(scope="module")
 def fit(tabular):
     _, panel = tabular
-    return deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    return deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(panel)
 
 
 def test_every_figure_is_there_with_words(fit):
@@ -53,7 +53,9 @@ def test_no_signal_where_actions_ignore_states(rng):
     state, after = rng.normal(size=(2, 3_000, 2))
     action = rng.integers(0, 3, 3_000)
     panel = Panel.from_arrays(state, action, after, unit=np.arange(3_000) // 30)
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="regression").fit(
+        panel
+    )
     gain = fit.diagnostics["held_out_gain"]
     assert gain.verdict == "no signal"
     assert "the data cannot tell the rewards" in gain.meaning
@@ -70,7 +72,7 @@ def test_held_out_gain_is_the_likelihood_gain(tabular):
     """On a large sample it approaches the mutual information of state and action."""
     world, _ = tabular
     panel = world.simulate(steps=200_000, units=200, seed=11)
-    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(panel)
     truth = world.log_policy(panel.state)
     shares = np.log(np.bincount(panel.action) / len(panel))
     gain = np.mean((truth - shares)[np.arange(len(panel)), panel.action])
@@ -85,7 +87,9 @@ def test_one_unit_is_judged_by_blocks_of_its_rows():
         rng = np.random.default_rng(seed)
         state = rng.normal(size=(400, 1))
         panel = Panel.from_arrays(state, rng.choice([0, 1], 400, p=[0.3, 0.7]), state)
-        fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+        fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="regression").fit(
+            panel
+        )
         verdicts.append(fit.diagnostics["held_out_gain"].verdict)
     # A one-sided test of size 5 %: more than four of twenty has probability 0.003.
     assert verdicts.count("ok") <= 4
@@ -97,7 +101,7 @@ def test_few_rows_of_an_action_are_noted(tabular):
     some = np.flatnonzero(panel.action == 2)[:5]
     rows = np.zeros(len(panel), dtype=bool)
     rows[keep], rows[some] = True, True
-    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel.select(rows))
+    fit = deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(panel.select(rows))
     figure = fit.diagnostics["fewest_action_rows"]
     assert figure.value == 5
     assert figure.verdict == "trouble"
@@ -106,7 +110,9 @@ def test_few_rows_of_an_action_are_noted(tabular):
 
 def test_few_units_are_noted(tabular):
     _, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel.select(panel.unit < 5))
+    fit = deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(
+        panel.select(panel.unit < 5)
+    )
     assert fit.diagnostics["effective_units"].verdict == "trouble"
 
 
@@ -126,8 +132,10 @@ def test_amplification_of_renewal_and_self_loop_anchors():
 def test_anchor_residual_sees_stages_that_disagree(tabular):
     _, panel = tabular
     rough = deeppqr.anchor.Averager("forest", min_leaf=2_000)
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_value=rough).fit(panel)
-    same = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_value=rough, reward="regression").fit(
+        panel
+    )
+    same = deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(panel)
     assert same.diagnostics["anchor_residual"].value < 1e-9
     assert fit.diagnostics["anchor_residual"].value > 0.1
 

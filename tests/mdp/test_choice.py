@@ -85,7 +85,7 @@ def test_pqr_recovers_the_flow_payoffs_of_shocked_agents():
 
     world = random_tabular(5, 3, seed=8)
     g = lambda states: world.reward(states)[:, 0]
-    model = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=g)
+    model = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=g, reward="regression")
     shocked = simulate_choices(
         world, world.q, temperature=1.0, steps=100_000, units=100, seed=9
     )

@@ -128,7 +128,9 @@ def test_given_policies_are_checked(tabular, key):
 
 def test_given_policies_are_asked_for_again(tabular, tmp_path):
     world, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy=world.log_policy).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, policy=world.log_policy, reward="regression"
+    ).fit(panel)
     fit.save(tmp_path / "fit")
     with pytest.raises(deeppqr.StorageError, match=r"deeppqr.load\(folder, policy="):
         deeppqr.load(tmp_path / "fit")

@@ -31,7 +31,9 @@ def test_the_table_is_the_exact_kernel_on_counted_transitions(tabular, anchor_re
     from oracles import empirical_transition
 
     world, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=anchor_reward, reward="regression"
+    ).fit(panel)
     expected = deeppqr.exact(
         fit.log_policy(world.states),
         empirical_transition(panel, 7),
@@ -57,7 +59,7 @@ def test_pairs_never_seen_have_no_reward(tabular):
 def test_auto_generalises_where_pairs_are_missing(tabular):
     _, panel = tabular
     seen = ~((panel.state[:, 0] == 2) & (panel.action == 1))
-    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel.select(seen))
+    fit = deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(panel.select(seen))
     assert np.isfinite(fit.reward(np.arange(7.0)[:, None])).all()
     assert "linear regression" in fit.stages["reward"]
 

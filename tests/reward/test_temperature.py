@@ -35,7 +35,9 @@ def test_rescaling_is_refitting(stages, tabular, anchor_reward):
 def test_the_printed_theorem_fails_where_the_corrected_one_holds(tabular, anchor_reward):
     """With g / (1 - discount) for G the ratio of centred rewards is not 2."""
     world, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=anchor_reward, reward="regression"
+    ).fit(panel)
     once, twice = fit.reward(world.states), fit.at_temperature(2.0).reward(world.states)
     g = world.mdp.reward[:, 0]
     printed = g[:, None] / 0.1 - 0.9 * world.mdp.transition @ (g / 0.1)
@@ -51,7 +53,9 @@ def test_the_printed_theorem_fails_where_the_corrected_one_holds(tabular, anchor
 def test_selection_recovers_the_temperature(truth, known, tabular, anchor_reward):
     """Told what decisions earned at a temperature, it finds that temperature again."""
     _, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=anchor_reward, reward="regression"
+    ).fit(panel)
     earned = fit.at_temperature(truth).reward(panel.state)[
         np.arange(len(panel)), panel.action
     ]
@@ -70,7 +74,9 @@ def test_selection_recovers_the_temperature(truth, known, tabular, anchor_reward
 def test_paper_algorithm_for_zero_g(paper):
     """alpha = R (T + 1) / sum of rewards at alpha 1."""
     _, panel = paper
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit").fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="regression").fit(
+        panel
+    )
     earned = fit.reward(panel.state)[np.arange(len(panel)), panel.action]
     found = fit.select_temperature(panel, average=0.3)
     assert found == pytest.approx(0.3 * len(panel) / earned.sum())

@@ -109,7 +109,9 @@ def test_world_env_pays_the_worlds_reward(tabular):
 
 def test_fitted_rewards_replace_the_environments(tabular, anchor_reward):
     world, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=anchor_reward).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.9, anchor=0, anchor_reward=anchor_reward, reward="regression"
+    ).fit(panel)
     env = FittedReward(WorldEnv(world), fit)
     before, _ = env.reset(seed=0)
     for action in (0, 1, 2, 2):
@@ -135,7 +137,7 @@ def test_fitted_rewards_count_actions_from_the_first():
 
 def test_messages(tabular):
     world, panel = tabular
-    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, reward="regression").fit(panel)
     box = gymnasium.spaces.Box(-1, 1, (2,))
     several, continuous = Corridor(gymnasium.spaces.Dict(a=box)), Corridor()
     continuous.action_space = box
@@ -191,6 +193,6 @@ def test_a_panel_from_an_environment_fits():
         )
     )
     panel = rollout(WorldEnv(world), world.log_policy, steps=8_000, seed=0, max_episode=80)
-    fit = deeppqr.PQR(discount=0.5, anchor=0).fit(panel)
+    fit = deeppqr.PQR(discount=0.5, anchor=0, reward="regression").fit(panel)
     # A log-odds' standard error is at most 1 / sqrt(2000 * 0.18), about 0.05.
     np.testing.assert_allclose(fit.reward(world.states), world.mdp.reward, atol=0.25)

@@ -31,7 +31,9 @@ def fitted(world, seed):
     """PQR from 20,000 decisions, knowing the reward of action 0."""
     panel = world.simulate(steps=20_000, units=100, seed=seed)
     g = lambda states: world.reward(states)[:, 0]
-    return deeppqr.PQR(discount=DISCOUNT, anchor=0, anchor_reward=g).fit(panel)
+    return deeppqr.PQR(
+        discount=DISCOUNT, anchor=0, anchor_reward=g, reward="regression"
+    ).fit(panel)
 
 
 def regret(world, log_policy, temperature):

@@ -17,6 +17,8 @@ from ._table import Table
 from ._transition import AbstractTransition, Steps
 
 FOLDS = 5
+ENOUGH = 30
+"""Rows for each state and action with which a table needs no rival."""
 CLOSE = 1.02
 """Errors within two per cent of the smallest count as equally small."""
 
@@ -29,12 +31,13 @@ class Learned:
     name: str
     evidence: tuple[tuple[str, float], ...]
     """Candidates with the share of the next state's variance that they leave
-    unexplained in held-out units, best first."""
+    unexplained in held-out units, best first; none where there was nothing to compare."""
 
     @property
     def note(self) -> str:
         compared = ", ".join(f"{name} {score:.4g}" for name, score in self.evidence)
-        return f"next states by {self.name} (held-out error: {compared})"
+        judged = f" (held-out error: {compared})" if compared else ""
+        return f"next states by {self.name}{judged}"
 
 
 def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray) -> Learned:
@@ -45,6 +48,11 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
     """
     key_folds, key_law = jr.split(key)
     steps = Steps.of(panel)
+    table = _full_table(steps)
+    if table is not None and few_states(
+        steps.state, rows_per_cell=ENOUGH * steps.num_actions
+    ):
+        return Learned(table, "table", ())
     fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))[panel.is_transition]
     inside, outside = steps.select(fold != 0), steps.select(fold == 0)
 
@@ -55,7 +63,7 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
     truth = outside.follow(foreseen)
     spread = truth.var(axis=0) + 1e-12 * np.maximum(1.0, truth.var(axis=0).max())
     scores = {}
-    ways = _ways(steps, policy, key_law)
+    ways = _ways(policy, key_law, tabular=table is not None)
     for name, learn in ways.items():
         law = learn(inside)
         if law is None:
@@ -76,8 +84,15 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
     return Learned(law, best, tuple(ranking))
 
 
+def _full_table(steps: Steps) -> Table | None:
+    """The table, where states are few and every pair of state and action was seen."""
+    if not few_states(steps.state, rows_per_cell=2 * steps.num_actions):
+        return None
+    return Table.learn(steps)
+
+
 def _ways(
-    steps: Steps, policy: AbstractPolicy, key: PRNGKeyArray
+    policy: AbstractPolicy, key: PRNGKeyArray, *, tabular: bool
 ) -> dict[str, Callable[[Steps], AbstractTransition | None]]:
     learned: dict[int, Moves] = {}
 
@@ -87,9 +102,8 @@ def _ways(
         return learned[id(part)]
 
     ways: dict[str, Callable[[Steps], AbstractTransition | None]] = {}
-    if few_states(steps.state, rows_per_cell=2 * steps.num_actions):
-        if Table.learn(steps) is not None:
-            ways["table"] = Table.learn
+    if tabular:
+        ways["table"] = Table.learn
     ways["regression"] = lambda part: Regression.learn(part, policy, key=key)
     ways["moves"] = moves
     ways["moves and regression"] = lambda part: Regression.learn(
