@@ -1,6 +1,6 @@
 """The default fit on the paper's world: error, time and memory, printed as a table.
 
-    python benchmarks/paper_world.py [--p 5] [--seeds 5] [--steps 50000]
+    python benchmarks/paper_world.py [--p 5 40] [--seeds 1] [--steps 50000]
 
 Each cell runs in a process of its own, so that times include compilation and the peak
 memory is that cell's. Seeds of omega are 0, 1, ...; demonstrations use 100 + seed and
@@ -11,6 +11,7 @@ import argparse
 import json
 import subprocess
 import sys
+from itertools import product
 
 
 def one_cell(p: int, scale: float, seed: int, steps: int) -> dict[str, float]:
@@ -41,32 +42,29 @@ def one_cell(p: int, scale: float, seed: int, steps: int) -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser()
-    parser.add_argument("--p", type=int, default=5)
-    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--p", type=int, nargs="+", default=[5, 40])
+    parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--steps", type=int, default=50_000)
     parser.add_argument(
-        "--cell", nargs=2, metavar=("SCALE", "SEED"), help=argparse.SUPPRESS
+        "--cell", nargs=3, metavar=("P", "SCALE", "SEED"), help=argparse.SUPPRESS
     )
     arguments = parser.parse_args()
     if arguments.cell:
-        scale, seed = float(arguments.cell[0]), int(arguments.cell[1])
-        print(json.dumps(one_cell(arguments.p, scale, seed, arguments.steps)))
+        p, scale, seed = arguments.cell
+        print(json.dumps(one_cell(int(p), float(scale), int(seed), arguments.steps)))
         return
-    print(
-        f"paper world, p = {arguments.p}, {arguments.steps:,} steps; reward NMSE (zero = 1)"
-    )
-    print("scale seed      PQR  Q - Q(anchor)         Q  simulate s   fit s  peak MB")
-    for scale in (1.0, 10.0):
-        for seed in range(arguments.seeds):
-            cell = [sys.executable, __file__, "--cell", str(scale), str(seed)]
-            cell += ["--p", str(arguments.p), "--steps", str(arguments.steps)]
-            row = json.loads(subprocess.run(cell, check=True, capture_output=True).stdout)
-            print(
-                f"{scale:5g} {seed:4d} {row['pqr']:8.4f} {row['grounded_q']:14.4f} "
-                f"{row['q']:9.4g} {row['simulate_s']:11.1f} {row['fit_s']:7.1f} "
-                f"{row['peak_mb']:8.0f}",
-                flush=True,
-            )
+    print(f"paper world, {arguments.steps:,} steps; reward NMSE (zero = 1)")
+    print("  p scale seed      PQR  Q - Q(anchor)         Q  simulate s   fit s  peak MB")
+    for p, scale, seed in product(arguments.p, (1.0, 10.0), range(arguments.seeds)):
+        cell = [sys.executable, __file__, "--cell", str(p), str(scale), str(seed)]
+        cell += ["--steps", str(arguments.steps)]
+        row = json.loads(subprocess.run(cell, check=True, capture_output=True).stdout)
+        print(
+            f"{p:3d} {scale:5g} {seed:4d} {row['pqr']:8.4f} {row['grounded_q']:14.4f} "
+            f"{row['q']:9.4g} {row['simulate_s']:11.1f} {row['fit_s']:7.1f} "
+            f"{row['peak_mb']:8.0f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -32,9 +32,9 @@ def buses():
 @pytest.mark.parametrize(("sample", "discount"), TABLE_IX)
 def test_the_full_likelihood_gives_table_ix(buses, sample, discount):
     panel, law = buses[sample]
-    start = time.perf_counter()
+    start = time.process_time()
     fit = NFXP(discount, bus_costs("linear"), law, full=True).fit(panel)
-    seconds = time.perf_counter() - start
+    seconds = time.process_time() - start
     ours = dict(zip(fit.estimates().names, fit.estimates().table(), strict=True))
     for name, published in TABLE_IX[sample, discount].items():
         if name == "log-likelihood":
@@ -67,9 +67,9 @@ def test_other_methods_agree_with_nfxp(buses, sample):
     npl = NPL(0.9999, form, law).fit(panel)
     np.testing.assert_allclose(npl.theta, nfxp.theta, atol=1e-3)
     for other in (HotzMiller(0.9999, form, law), TDCCP(0.9999, form)):
-        start = time.perf_counter()
+        start = time.process_time()
         found = other.fit(panel)
-        assert time.perf_counter() - start < 2
+        assert time.process_time() - start < 2
         assert (np.abs(found.theta - nfxp.theta) < nfxp.standard_errors).all()
 
 

@@ -58,9 +58,7 @@ def test_the_command_and_the_library_agree(decisions, tmp_path):
     panel = deeppqr.Panel.from_file(
         decisions, state=["s"], action="action", unit="unit", time="time"
     )
-    fit = deeppqr.PQR(discount=0.9, anchor=0, temperature=2.0, reward="regression").fit(
-        panel
-    )
+    fit = deeppqr.PQR(discount=0.9, anchor=0, temperature=2.0).fit(panel)
     states = np.arange(7.0)[:, None]
     np.testing.assert_array_equal(
         deeppqr.load(tmp_path / "run").reward(states), fit.reward(states)

@@ -96,10 +96,10 @@ def test_error_budget_end_to_end(tmp_path, capsys):
     assert "V centred, NMSE" in capsys.readouterr().out
     rows = pl.read_csv(tmp_path / "run" / "table.csv").rows(named=True)
     by_name = {row["variant"]: row for row in rows}
-    assert by_name["true policy"]["log_policy_mse"] == 0
-    assert by_name["true value"]["value_nmse"] < 1e-12
+    assert by_name["true policy"]["given"] == "the true policy"
     assert by_name["true continuation"]["continuation_nmse"] < 1e-12
-    assert by_name["estimated"]["value_nmse"] > 0
+    assert 0 < by_name["estimated"]["value_nmse"] < 1
+    assert all(row["nmse"] < 0.05 for row in rows)
     assert (tmp_path / "run" / "error-budget.pdf").exists()
 
 

@@ -1,18 +1,10 @@
 """Buses with a known replacement cost: accuracy, coverage, and the size of the test."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ..panel import Panel
-from ..worlds import KnownCostBus
-from ._problem import PERIODS, anchoring, pose, preferences
 from ._study import Option, Study, Task, choose
 
 REPLICATES_PER_TASK = 20
-COVERED = 300_000
-"""Replication i of the coverage part has its data drawn with this plus i."""
 LEVEL = 0.95
 
 METHODS = {
@@ -60,12 +52,14 @@ class BusKnownCost(Study):
         return tasks
 
     def run(self, task):
+        from ._known_cost import coverage, errors
+
         about = task.parameters
         if "method" in about:
             return [errors(**about)]
         rows = []
         for replication in range(*about["replications"]):
-            rows += coverage(about["trajectories"], replication)
+            rows += coverage(about["trajectories"], replication, level=LEVEL)
         return rows
 
     def report(self, frame, folder):
@@ -82,135 +76,6 @@ class BusKnownCost(Study):
             tables.append(_report_coverage(number, part))
         write_markdown("Buses with a known replacement cost", tables, folder)
         return "\n\n".join(table.text() for table in tables)
-
-
-def errors(trajectories: int, method: str, seed: int) -> dict[str, Any]:
-    """The row of a method: MAPE of r at held-out decisions, theta and its time."""
-    import time
-
-    from ._measure import mape
-
-    cell = {"world": "known-cost-bus", "trajectories": trajectories, "irrelevant": 0}
-    problem = pose(cell, seed)
-    start = time.perf_counter()
-    estimate, theta = ESTIMATORS[method](problem.world, problem.panel, seed)
-    return {
-        "part": "errors",
-        "trajectories": trajectories,
-        "method": method,
-        "given": estimate.given,
-        "seed": seed,
-        "mape": mape(problem, estimate),
-        "estimate": theta,
-        "seconds": round(time.perf_counter() - start, 3),
-    }
-
-
-def coverage(trajectories: int, replication: int) -> list[dict[str, Any]]:
-    """Rows of a data set: theta, rewards cell by cell, the band over them, the test."""
-    from ..inference import reward_influence
-    from ..inference._projection import MIN_ROWS
-    from ._oracle import fit_bus
-
-    world = KnownCostBus()
-    panel = world.simulate(
-        steps=PERIODS * trajectories, units=trajectories, seed=COVERED + replication
-    )
-    fit = tabular_pqr(world).fit(panel)
-    found = fit.project(["mileage"], panel)
-    assert found.test is not None
-    about = {"trajectories": trajectories, "replication": replication}
-    theta, error = float(found.theta[0]), float(found.standard_errors[0])
-    rows = [
-        {**about, "part": "theta", **_judged(theta, error, -1.0), "p": found.test.p},
-        {**about, "part": "nfxp", "estimate": -fit_bus(world, panel).theta, "truth": -1.0},
-    ]
-    rewards = reward_influence(fit, panel)
-    keep, replace = (world.actions.index(name) for name in world.actions)
-    cell = rewards.cells.locate(panel.state)
-    taken = np.bincount(cell[panel.action == replace], minlength=len(rewards.cells))
-    enough = (rewards.rows[:, keep] >= MIN_ROWS) & (taken >= MIN_ROWS)
-    truth = world.reward(rewards.states)[:, keep]
-    errors = rewards.standard_errors[:, keep]
-    for at in np.flatnonzero(enough):
-        judged = _judged(float(rewards.reward[at, keep]), float(errors[at]), truth[at])
-        mileage = float(rewards.states[at, 0])
-        rows.append({**about, "part": "cell", "mileage": mileage, **judged})
-    curve = rewards.bands("keep", LEVEL, where=enough)
-    holds = (curve.low <= truth[enough]) & (truth[enough] <= curve.high)
-    rows.append({**about, "part": "band", "covered": float(holds.all())})
-    return rows
-
-
-def _judged(estimate: float, error: float, truth: float) -> dict[str, float]:
-    covered = abs(estimate - truth) <= 1.959963984540054 * error
-    return {
-        "estimate": estimate,
-        "error": error,
-        "truth": float(truth),
-        "covered": float(covered),
-    }
-
-
-def tabular_pqr(world: Any) -> Any:
-    """PQR by counting: every stage has a closed form."""
-    from .._pqr import PQR
-
-    return PQR(
-        **preferences(world),
-        **anchoring(world),
-        policy="frequency",
-        anchor_value="renewal",
-        reward="table",
-    )
-
-
-def _projection(terms: list[str]) -> Callable[..., tuple[Any, float]]:
-    """PQR by frequencies with the reward of keeping projected on terms of mileage."""
-
-    def estimate(world: KnownCostBus, panel: Panel, seed: int) -> tuple[Any, float]:
-        del seed
-        from ._methods import Estimate
-
-        theta = tabular_pqr(world).fit(panel).project(terms, panel).theta
-
-        def reward(states: np.ndarray) -> np.ndarray:
-            mileage = np.asarray(states)[:, 0]
-            columns = [np.ones_like(mileage) if t == "1" else mileage for t in terms]
-            found = world.reward(states).copy()  # the anchor's is known
-            found[:, world.actions.index("keep")] = np.stack(columns, axis=1) @ theta
-            return found
-
-        found = Estimate(reward, given="the form of the reward")
-        return found, float(theta[terms.index("mileage")])
-
-    return estimate
-
-
-def _one_parameter(world: KnownCostBus, panel: Panel, seed: int) -> tuple[Any, float]:
-    from ._methods import one_parameter
-
-    found = one_parameter(world, panel, seed)
-    at_one = found.reward(np.ones((1, 1)))
-    return found, float(at_one[0, world.actions.index("keep")])
-
-
-def _nfxp(world: KnownCostBus, panel: Panel, seed: int) -> tuple[Any, float]:
-    del seed
-    from ._methods import Estimate
-    from ._oracle import fit_bus
-
-    found = fit_bus(world, panel)
-    given = "the form of the reward and the law of the mileage"
-    return Estimate(found.reward, given=given), -found.theta
-
-
-ESTIMATORS = {
-    "projection": _projection(["mileage"]),
-    "projection-2": _projection(["1", "mileage"]),
-    "one-parameter": _one_parameter,
-    "nfxp": _nfxp,
-}
 
 
 def _report_errors(frame, folder) -> Any:
@@ -245,7 +110,7 @@ def _report_coverage(number: int, frame) -> Any:
 
     def line(title: str, part) -> list[str]:
         gap = (part["estimate"] - part["truth"]).to_numpy()
-        scale = gap.std(ddof=1) if len(gap) > 1 else np.nan
+        scale = gap.std(ddof=1) if len(gap) > 1 else float("nan")
         ratio = f"{part['error'].mean() / scale:.2f}"
         bias = f"{gap.mean() / scale:+.2f}"
         return [title, str(len(gap)), share(part["covered"]), bias, ratio, f"{scale:.4f}"]
@@ -263,7 +128,7 @@ def _report_coverage(number: int, frame) -> Any:
     rows.append(["test rejects at 5 %", str(len(theta)), size, "-", "-", "-"])
     nfxp = frame.filter(pl.col("part") == "nfxp")
     gap = (nfxp["estimate"] - nfxp["truth"]).to_numpy()
-    scale = gap.std(ddof=1) if len(gap) > 1 else np.nan
+    scale = gap.std(ddof=1) if len(gap) > 1 else float("nan")
     bias = f"{gap.mean() / scale:+.2f}"
     rows.append(["NFXP's theta", str(len(gap)), "-", bias, "-", f"{scale:.4f}"])
     columns = ["", "number", "share %", "bias / sd", "mean s.e. / sd", "sd"]

@@ -3,13 +3,10 @@
 import time
 from typing import Any, ClassVar
 
-import numpy as np
-
-from ._problem import anchoring, pose, preferences
 from ._study import Option, Study, Task
 
 TERMS = ("1", "s1", "s2", "s3")
-TRUTH = np.array([5.0, -1.0, 0.0, 0.0])
+TRUTH = (5.0, -1.0, 0.0, 0.0)
 
 
 class SamqBusSlopes(Study):
@@ -50,6 +47,7 @@ def slopes(steps: int, degree: int, seed: int) -> dict[str, Any]:
     """The row of a seed: each coefficient of r(., 1), its error, and the test."""
     from .._pqr import PQR
     from ..policy import Logit
+    from ._problem import anchoring, pose, preferences
 
     problem = pose({"world": "samq-bus", "steps": steps}, seed)
     start = time.perf_counter()
@@ -76,8 +74,9 @@ def slopes(steps: int, degree: int, seed: int) -> dict[str, Any]:
     }
 
 
-def _slope_error(theta: np.ndarray) -> float:
-    return float(np.mean((theta - TRUTH)[1:] ** 2))
+def _slope_error(theta) -> float:
+    slopes = zip(theta[1:], TRUTH[1:], strict=True)
+    return sum(float(found - truth) ** 2 for found, truth in slopes) / (len(TRUTH) - 1)
 
 
 def _by_seed(steps: int, frame) -> Any:
