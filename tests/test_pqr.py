@@ -67,7 +67,7 @@ def test_reward_scales_with_the_temperature(solvers, paper, tabular):
     """With g = 0 every stage is linear in alpha."""
     for _, panel in (paper, tabular):
         one, two = (
-            deeppqr.PQR(**QUICK, policy="logit", temperature=t, **solvers).fit(panel)
+            deeppqr.PQR(**{**QUICK, **solvers}, policy="logit", temperature=t).fit(panel)
             for t in (1.0, 2.5)
         )
         states = panel.state[:50]

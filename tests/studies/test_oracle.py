@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 
 from deeppqr import DataError
-from deeppqr.studies._methods import METHODS, oracle
+from deeppqr.policy import Given
+from deeppqr.studies._methods import METHODS, estimate_pqr, oracle
 from deeppqr.studies._oracle import PaperLikelihood, fit_bus, fit_paper
 from deeppqr.studies._problem import pose
 from deeppqr.studies._tables import Mean, Table
-from deeppqr.studies._variants import true_continuation, true_value
+from deeppqr.studies._variants import TrueAnchorValue, true_continuation
 
 PAPER = {"world": "paper", "p": 2, "scale": 5.0, "steps": 2000, "units": 20}
 BUS = {"world": "known-cost-bus", "trajectories": 50, "irrelevant": 1}
@@ -69,7 +70,9 @@ def test_zero_knows_the_anchor():
 def test_the_true_value_is_true(cell):
     """Also where the anchor's reward is not zero and its part is kept apart."""
     problem = pose(cell, 1)
-    found = true_value(problem.world, problem.panel, 1)
+    truth = TrueAnchorValue(problem.world, problem.panel)
+    stages = {"policy": Given(problem.world.log_policy), "reward": "regression"}
+    found = estimate_pqr(problem.world, problem.panel, 1, anchor_value=truth, **stages)
     assert found.q is not None
     np.testing.assert_allclose(found.q(problem.states), problem.q, rtol=1e-10)
 
