@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test slow adapters lint docs bench clean
+.PHONY: demo test slow adapters lint docs bench peers clean
 
 demo: $(READY)
 	$(BIN)/deeppqr demo
@@ -29,8 +29,12 @@ docs: $(READY)
 bench: $(READY)
 	$(BIN)/python benchmarks/paper_world.py
 
+# econirl, for the comparison in docs/benchmarks.md; it takes about ten minutes.
+peers: .venv-peers/.ready
+	.venv-peers/bin/python benchmarks/bus_peers.py
+
 clean:
-	rm -rf .venv .venv-adapters site
+	rm -rf .venv .venv-adapters .venv-peers site
 
 $(READY): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -45,3 +49,9 @@ $(READY): pyproject.toml
 	.venv-adapters/bin/python -m pip install --quiet --disable-pip-version-check \
 	  --editable '.[imitation]' pytest beartype hypothesis jaxtyping
 	@touch .venv-adapters/.ready
+
+.venv-peers/.ready: pyproject.toml
+	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
+	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check \
+	  --editable '.[peers]'
+	@touch .venv-peers/.ready
