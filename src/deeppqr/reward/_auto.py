@@ -5,10 +5,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
+from ..panel import Cells, Panel, few_states
 from ._complexity import clearly_better
 from ._joint import Joint
 from ._re import RE
 from ._reward import AbstractRewardEstimator, RewardFit
+
+ENOUGH = 30
+"""Rows of each state and action with which its reward is counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,13 +21,19 @@ class Auto(AbstractRewardEstimator):
     policy does; otherwise the paper's RE, which explains any policy.
 
     A reward of limited complexity restricts the policy. Where the restriction costs
-    held-out likelihood, more than twice its standard error, it is refuted.
+    held-out likelihood, more than twice its standard error, it is refuted. Where every
+    action was taken often in every state it is not tried: counting is exact, and what a
+    simple form would save in noise it may cost in bias.
     """
 
     policy_scores: Float[np.ndarray, " row"] | None = None
     """The policy's held-out log-probabilities; NaN in rows that were not judged."""
 
     def fit(self, panel, value, *, key):
+        if _is_counted(panel):
+            fit = RE().fit(panel, value, key=key)
+            note = f"{fit.note}; every action was taken {ENOUGH} times or more in each"
+            return replace(fit, note=note)
         joint = Joint().fit(panel, value, key=key)
         if self.policy_scores is None or joint.held_out is None:
             return joint
@@ -45,3 +55,12 @@ class Auto(AbstractRewardEstimator):
 
     def judged_against(self, held_out):
         return Auto(held_out)
+
+
+def _is_counted(panel: Panel) -> bool:
+    if not few_states(panel.state, rows_per_cell=ENOUGH * panel.num_actions):
+        return False
+    cells = Cells.of(panel.state)
+    pair = cells.locate(panel.state) * panel.num_actions + panel.action
+    rows = np.bincount(pair[panel.weight > 0], minlength=len(cells) * panel.num_actions)
+    return bool(rows.min() >= ENOUGH)
