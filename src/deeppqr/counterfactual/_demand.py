@@ -1,0 +1,154 @@
+"""Demand: how often an action is taken in the long run, as its price changes."""
+
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Shaped
+
+from .._errors import DataError
+from ..mdp import TabularMDP, check_preferences, check_transition, solve_soft
+
+
+def demand(
+    reward: Any,
+    transition: Any,
+    *,
+    discount: float,
+    action: int,
+    transfers: Any,
+    temperature: float = 1.0,
+    per_year: float = 1.0,
+) -> Float[np.ndarray, "*draw transfer"]:
+    r"""The long-run share of decisions that take an action, by what is added to its reward.
+
+    For each transfer $\tau$ the agents' problem is solved anew with
+    $r(s,a) + \tau\,1\{a = a^*\}$, which gives a policy $\pi_\tau$ and a chain of states
+    with the stationary distribution $\mu_\tau$:
+    $$D(\tau) = \sum_s \mu_\tau(s)\, \pi_\tau(a^* \mid s).$$
+
+    A transfer that is the same in every state is a counterfactual to which the anchor's
+    normalisation does not matter: the choices are right even if the anchor's true reward is
+    not the one assumed. That is so for few others; a changed law of the states is none.
+
+    Parameters
+    ----------
+    reward
+        Shape (state, action), or (draw, state, action) for many rewards at once, such as
+        the draws of a bootstrap.
+    transition
+        Shape (state, action, next_state). One set of states must be reached from
+        everywhere and never left.
+    action
+        Whose demand it is: the column of `reward`.
+    transfers
+        What is added to its reward; minus a price.
+    per_year
+        Decisions in the unit of time that demand is counted in: 12 for months and years.
+
+    References
+    ----------
+    [rust1987], section 6; [kalouptsidi2021].
+    """
+    rewards = np.asarray(reward, dtype=np.float64)
+    law = np.asarray(transition, dtype=np.float64)
+    added = np.atleast_1d(np.asarray(transfers, dtype=np.float64))
+    _check(rewards, law, action, added)
+    check_preferences(discount, temperature)
+    tables = rewards.reshape(-1, *rewards.shape[-2:])
+    each = np.broadcast_to(added, (*rewards.shape[:-2], added.shape[-1]))
+    shares = [
+        _demand(table, law, action, row, discount, temperature)
+        for table, row in zip(tables, each.reshape(len(tables), -1), strict=True)
+    ]
+    return per_year * np.array(shares).reshape(each.shape)
+
+
+def stationary_distribution(
+    moves: Float[np.ndarray, "state next_state"],
+) -> Float[np.ndarray, " state"]:
+    r"""Where a chain is in the long run, $\mu = \mu P$.
+
+    There must be one set of states that is reached from everywhere and never left, and
+    $\mu$ is then the same wherever the chain starts.
+    """
+    _check_one_class(moves > 0)
+    # mu (I - P) = 0 and mu 1 = 1, added up: regular just where mu is unique.
+    size = len(moves)
+    mu = np.linalg.solve(np.eye(size) - moves.T + 1.0, np.ones(size))
+    mu = np.maximum(mu, 0.0)  # a transient state's zero may round below
+    return mu / mu.sum()
+
+
+def _demand(
+    reward: Float[np.ndarray, "state action"],
+    transition: np.ndarray,
+    action: int,
+    transfers: Float[np.ndarray, " transfer"],
+    discount: float,
+    temperature: float,
+) -> Float[np.ndarray, " transfer"]:
+    """The shares under one reward, each solution the start of the next."""
+    found = np.empty(len(transfers))
+    value = None
+    for number in np.argsort(transfers):
+        changed = reward.copy()
+        changed[:, action] += transfers[number]
+        mdp = TabularMDP(changed, transition, discount, temperature)
+        solution = solve_soft(mdp, start=value)
+        value = solution.value
+        policy = np.exp(solution.log_policy)
+        moves = np.einsum("sa,sat->st", policy, transition)
+        found[number] = stationary_distribution(moves) @ policy[:, action]
+    return found
+
+
+def _check(
+    reward: Float[np.ndarray, "*shape"],
+    transition: Float[np.ndarray, "*shape2"],
+    action: int,
+    transfers: Float[np.ndarray, "*shape3"],
+) -> None:
+    if reward.ndim < 2 or not np.isfinite(reward).all():
+        raise DataError(
+            "`reward` must be finite numbers of shape (state, action), or (draw, state, "
+            f"action), but its shape is {reward.shape} and "
+            f"{int((~np.isfinite(reward)).sum())} entries are not finite."
+        )
+    num_states, num_actions = reward.shape[-2:]
+    if transition.shape != (num_states, num_actions, num_states):
+        raise DataError(
+            "`transition` must have the shape (state, action, next_state) = "
+            f"{(num_states, num_actions, num_states)} to match `reward`, but it has "
+            f"{transition.shape}."
+        )
+    check_transition(transition)
+    _check_one_class((transition > 0).any(axis=1))
+    if not 0 <= action < num_actions:
+        raise DataError(
+            f"`action` must be a column of `reward`, 0..{num_actions - 1}, but it is "
+            f"{action}. `fit.actions.index(label)` gives it."
+        )
+    draws = reward.shape[:-2]
+    if not np.isfinite(transfers).all() or transfers.shape[:-1] not in ((), draws):
+        raise DataError(
+            "`transfers` must be finite numbers, one list for all rewards or a list for "
+            f"each, shape {(*draws, 'transfer')}, but its shape is {transfers.shape}."
+        )
+
+
+def _check_one_class(linked: Shaped[np.ndarray, "state next_state"]) -> None:
+    """Refuse a chain whose long run depends on where it starts."""
+    from scipy.sparse import csr_array
+    from scipy.sparse.csgraph import connected_components
+
+    count, label = connected_components(csr_array(linked), connection="strong")
+    here, there = np.nonzero(linked)
+    left = np.unique(label[here[label[here] != label[there]]])
+    closed = np.setdiff1d(np.arange(count), left)
+    if len(closed) > 1:
+        states = [int(np.flatnonzero(label == one)[0]) for one in closed[:2]]
+        raise DataError(
+            f"The long run depends on where it starts: there are {len(closed)} sets of "
+            f"states that are never left, with states {states[0]} and {states[1]} in two "
+            "of them. Ask for each set of states by itself."
+        )
