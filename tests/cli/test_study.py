@@ -23,6 +23,7 @@ def test_list_names_every_study(capsys):
         "reward-recovery",
         "error-budget",
         "rust-table-ix",
+        "rust-pqr",
         "bus-known-cost",
         "samq-bus",
     ]

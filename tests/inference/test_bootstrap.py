@@ -6,7 +6,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import deeppqr
 from deeppqr import DataError
-from deeppqr.inference import RewardAt, reward_influence
+from deeppqr.inference import RewardAt, quantile_band, reward_influence
 from deeppqr.inference._bootstrap import copied_panel, takes_weights, weighted_panel
 from deeppqr.inference._resample import draw_units, quick_draws
 from deeppqr.policy import Frequency
@@ -132,6 +132,20 @@ def test_bands_hold_whole_draws(panel):
     assert np.mean(away.max(axis=1) <= band.critical) == pytest.approx(0.9, abs=0.005)
     with pytest.raises(DataError, match="one number for each of the 3 states"):
         found.bands(STATES[:3])
+
+
+def test_quantile_bands_hold_whole_draws_and_follow_transformations(rng):
+    draws = np.cumsum(rng.normal(size=(300, 12)), axis=1)
+    low, high = quantile_band(draws, level=0.9)
+    held = ((low <= draws) & (draws <= high)).all(axis=1)
+    assert held.mean() >= 0.9
+    # The next tighter pair of order statistics holds too few.
+    ordered = np.sort(draws, axis=0)
+    k = int(np.flatnonzero((ordered == low).all(axis=1))[0])
+    assert (ordered[299 - k] == high).all()
+    tighter = (ordered[k + 1] <= draws) & (draws <= ordered[298 - k])
+    assert tighter.all(axis=1).mean() < 0.9
+    np.testing.assert_allclose(quantile_band(np.exp(draws), level=0.9), np.exp([low, high]))
 
 
 def test_failures_are_counted_and_the_first_is_told(panel):

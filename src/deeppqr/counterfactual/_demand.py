@@ -122,7 +122,7 @@ def _check(
             f"{transition.shape}."
         )
     check_transition(transition)
-    _check_one_class((transition > 0).any(axis=1))
+    _check_one_class(transition.sum(axis=1) > 0)
     if not 0 <= action < num_actions:
         raise DataError(
             f"`action` must be a column of `reward`, 0..{num_actions - 1}, but it is "

@@ -1,6 +1,7 @@
 """How far to trust what was estimated."""
 
 from ._bands import Bands as Bands
+from ._bands import quantile_band as quantile_band
 from ._bootstrap import Bootstrap as Bootstrap
 from ._bootstrap import bootstrap as bootstrap
 from ._bootstrap import require_model as require_model

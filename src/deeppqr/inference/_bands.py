@@ -87,6 +87,29 @@ def sup_t_bands_of_draws(
     return _band(states, estimate, error, away, level)
 
 
+def quantile_band(
+    draws: Float[np.ndarray, "draw state"], *, level: float = 0.95
+) -> Float[np.ndarray, "end state"]:
+    """Low and high ends between which a share `level` of drawn curves lies as a whole.
+
+    The ends are the k-th smallest and the k-th largest draw in each state, with the largest
+    k that will do. Long tails on one side make it wide on that side alone, and a curve's
+    logarithm has the logarithm of its band.
+
+    References
+    ----------
+    [montiel2019simultaneous], the quantile-based bootstrap.
+    """
+    check_level(level)
+    # From below and from above, the worse rank that a curve has anywhere.
+    rank = np.argsort(np.argsort(draws, axis=0), axis=0)
+    worst = np.minimum(rank, len(draws) - 1 - rank).min(axis=1)
+    needed = int(np.ceil(level * len(draws)))
+    k = int(np.sort(worst)[::-1][needed - 1])
+    ordered = np.sort(draws, axis=0)
+    return np.stack([ordered[k], ordered[len(draws) - 1 - k]])
+
+
 def _band(states, estimate, error, away: np.ndarray, level: float) -> Bands:
     critical = float(np.quantile(away.max(axis=1, initial=0.0), level))
     return Bands(states, estimate, error, critical, level)

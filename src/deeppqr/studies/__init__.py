@@ -9,6 +9,7 @@ from ._reward_recovery import RewardRecovery as RewardRecovery
 from ._runner import Outcome as Outcome
 from ._runner import attempt as attempt
 from ._runner import run_study as run_study
+from ._rust_pqr import RustPQR as RustPQR
 from ._rust_table_ix import RustTableIX as RustTableIX
 from ._samq_bus import SamqBusSlopes as SamqBusSlopes
 from ._study import Option as Option
@@ -22,6 +23,7 @@ STUDIES: dict[str, Study] = {
         RewardRecovery(),
         ErrorBudget(),
         RustTableIX(),
+        RustPQR(),
         BusKnownCost(),
         SamqBusSlopes(),
     )
