@@ -3,6 +3,8 @@
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
+# Two workers with two threads each would wait for one another on two cores.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .PHONY: demo test slow adapters lint docs bench peers clean
 
@@ -14,7 +16,7 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	$(BIN)/pytest -n 2
+	$(ONE_THREAD) $(BIN)/pytest -n 2
 
 slow: $(READY)
 	$(BIN)/pytest -m slow

@@ -181,7 +181,7 @@ def test_interruption_leaves_nothing(decisions, tmp_path, monkeypatch, capsys):
 
 
 def test_demo_writes_its_folder(tmp_path, capsys):
-    run = ["demo", "--p", "2", "--steps", "2000", "--reward-scale", "5"]
+    run = ["demo", "--p", "2", "--steps", "1000", "--reward-scale", "5"]
     assert main([*run, "--out", str(tmp_path / "demo")]) == 0
     printed = capsys.readouterr().out
     assert "Q read as the reward, minus Q(anchor)" in printed

@@ -8,7 +8,7 @@ import pytest
 import deeppqr
 from deeppqr import DataError, StorageError
 from deeppqr._demo import score
-from deeppqr.reward import AbstractRewardEstimator, Auto, Joint, Likelihood
+from deeppqr.reward import RE, AbstractRewardEstimator, Auto, Joint, Likelihood
 from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
 
 
@@ -97,15 +97,23 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     np.testing.assert_allclose(loaded.reward(states), fit.reward(states), rtol=1e-6)
 
 
-def test_the_reward_that_held_out_units_refute_is_not_used(paper):
+def test_the_reward_that_held_out_units_refute_is_not_used():
     """Scores far above any reward's make the policy the better explanation."""
-    panel = paper[1]
-    model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Auto())
+    panel = deeppqr.worlds.KnownCostBus().simulate(steps=2_000, units=20, seed=3)
+    told = {"discount": 0.95, "anchor": "replace", "anchor_reward": -5.0}
+    model = deeppqr.PQR(**told, policy="logit", reward=Auto())
     assert "kept" in model.fit(panel).stages["reward"]
-
-    scores = np.full(len(panel), -0.01)
-    refuted = replace(model, reward=_Refuted(scores)).fit(panel)
+    refuted = replace(model, reward=_Refuted(np.full(len(panel), -0.01))).fit(panel)
     assert "a simpler reward was refuted" in refuted.stages["reward"]
+
+
+def test_where_all_can_be_counted_nothing_else_is_tried():
+    world = deeppqr.worlds.random_tabular(num_states=4, num_actions=2, seed=1)
+    panel = world.simulate(steps=4_000, units=40, seed=2)
+    fit = deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
+    assert "taken 30 times or more" in fit.stages["reward"]
+    counted = deeppqr.PQR(discount=0.9, anchor=0, reward="table").fit(panel)
+    np.testing.assert_array_equal(fit.reward(world.states), counted.reward(world.states))
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +124,9 @@ class _Refuted(AbstractRewardEstimator):
 
     def fit(self, panel, value, *, key):
         return Auto(self.scores).fit(panel, value, key=key)
+
+    def known_part(self):
+        return RE()
 
 
 def test_messages():

@@ -8,16 +8,8 @@ import pytest
 
 from deeppqr import DataError
 from deeppqr.studies import find_study, run_study
-from deeppqr.studies._rust_pqr import (
-    BINS,
-    COLUMNS,
-    PARAMETERS,
-    PRICES,
-    draws,
-    estimates,
-    model,
-    project,
-)
+from deeppqr.studies._rust_pqr import BINS, PARAMETERS, PRICES
+from deeppqr.studies._rust_pqr_fits import COLUMNS, draws, estimates, model, project
 from deeppqr.studies._rust_pqr_report import collect, report
 from deeppqr.studies._study import complete
 
