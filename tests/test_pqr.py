@@ -351,7 +351,7 @@ def test_a_rare_anchor_warns():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [1.0, 10.0])
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", [0])
 def test_default_beats_q_read_as_reward_on_the_papers_world(scale, seed):
     world = PaperWorld(p=5, reward_scale=scale, seed=seed)
     fit = deeppqr.PQR(discount=0.9, anchor=0).fit(
