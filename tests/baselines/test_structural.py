@@ -396,7 +396,7 @@ MESSAGES = [
     ),
     (
         lambda panel: NFXP(0.9, LinearReward(("RC",), costs), LAW).fit(panel),
-        r"= \(20, 2, 1\) for 20 states",
+        r"each of the 1 parameters \[.RC.\], but the function returned 2",
     ),
     (
         lambda panel: NFXP(0.9, LinearReward(("a", "b"), lambda s: 0 * costs(s)), LAW).fit(

@@ -11,6 +11,7 @@ from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
 from ..panel import Cells, Encoding, Panel
+from ..reward import checked_features
 from ._baseline import WIDTH
 from ._law import AbstractLaw, AbstractLawFit
 
@@ -66,19 +67,11 @@ class LinearReward:
         self, state: Float[np.ndarray, "row state_feature"], num_actions: int
     ) -> Float[np.ndarray, "row action parameter"]:
         """The features, their shape and values checked."""
-        phi = np.asarray(self.features(state), dtype=np.float64)
-        shape = (len(state), num_actions, len(self.names))
-        if phi.shape != shape:
+        phi = checked_features(self.features(state), state, num_actions)
+        if phi.shape[2] != len(self.names):
             raise DataError(
-                "`features` must return an array of shape (row, action, parameter) = "
-                f"{shape} for {len(state)} states and the parameters {list(self.names)}, "
-                f"but its shape is {phi.shape}."
-            )
-        if not np.isfinite(phi).all():
-            row = int(np.argwhere(~np.isfinite(phi))[0, 0])
-            raise DataError(
-                "`features` must be finite, but those of state "
-                f"{np.array2string(state[row], precision=4)} are not."
+                f"`features` must return a feature for each of the {len(self.names)} "
+                f"parameters {list(self.names)}, but the function returned {phi.shape[2]}."
             )
         return phi
 

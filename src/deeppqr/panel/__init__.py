@@ -1,7 +1,9 @@
 """Decisions in: DataFrames, files and arrays, checked once on the way."""
 
+from ._cells import COUNTED as COUNTED
 from ._cells import Cells as Cells
 from ._cells import few_states as few_states
+from ._cells import fewest_rows as fewest_rows
 from ._encoding import Encoding as Encoding
 from ._encoding import StateColumn as StateColumn
 from ._panel import Panel as Panel

@@ -7,6 +7,9 @@ from jaxtyping import Float, Int
 
 from .._errors import DataError
 
+COUNTED = 30
+"""Rows with which a state and action can be counted, rather than modelled."""
+
 
 @dataclass(frozen=True)
 class Cells:
@@ -35,6 +38,18 @@ class Cells:
         position = order[np.minimum(position, len(self) - 1)]
         return np.where(known[position] == queried, position, -1)
 
+    def tally(
+        self,
+        state: Float[np.ndarray, "row state_feature"],
+        action: Int[np.ndarray, " row"],
+        num_actions: int,
+        weight: Float[np.ndarray, " row"] | None = None,
+    ) -> Float[np.ndarray, "cell action"]:
+        """Rows, or their weight, by cell and action; every state must be a cell."""
+        pair = self.require(state) * num_actions + action
+        count = np.bincount(pair, weight, len(self) * num_actions)
+        return count.reshape(-1, num_actions).astype(np.float64)
+
     def require(
         self, state: Float[np.ndarray, "row state_feature"]
     ) -> Int[np.ndarray, " row"]:
@@ -50,6 +65,15 @@ class Cells:
                 "which generalise across states."
             )
         return cell
+
+
+def fewest_rows(
+    state: Float[np.ndarray, "row state_feature"],
+    action: Int[np.ndarray, " row"],
+    num_actions: int,
+) -> int:
+    """Rows of the rarest pair of a distinct state and an action; 0 if one is missing."""
+    return int(Cells.of(state).tally(state, action, num_actions).min())
 
 
 def few_states(

@@ -6,14 +6,13 @@ from math import comb
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..panel import Cells, Panel, few_states
+from ..panel import COUNTED, Panel, few_states, fewest_rows
 from ._boosted import Boosted
 from ._frequency import Frequency
 from ._logit import Logit
 from ._network import Network
 from ._policy import AbstractPolicyEstimator, draw_folds, log_shares
 
-ROWS_PER_CELL = 30
 MAX_MONOMIALS = 300
 MAX_PRODUCTS = 4_000_000
 """Rows times monomials, above which a quadratic logit takes longer than all others."""
@@ -33,8 +32,8 @@ class Auto(AbstractPolicyEstimator):
     """
 
     def fit(self, panel, *, key):
-        counted = few_states(panel.state, rows_per_cell=ROWS_PER_CELL * panel.num_actions)
-        if counted and _is_full(panel):
+        counted = few_states(panel.state, rows_per_cell=COUNTED * panel.num_actions)
+        if counted and fewest_rows(panel.state, panel.action, panel.num_actions) > 0:
             return Frequency().fit(panel, key=key)
         candidates = _candidates(panel, counted)
         scores = {
@@ -46,13 +45,6 @@ class Auto(AbstractPolicyEstimator):
 
 
 Candidate = Frequency | Logit | Network | Boosted
-
-
-def _is_full(panel: Panel) -> bool:
-    """Whether every action was taken in every distinct state."""
-    cells = Cells.of(panel.state)
-    pairs = np.unique(cells.locate(panel.state) * panel.num_actions + panel.action)
-    return len(pairs) == len(cells) * panel.num_actions
 
 
 def _candidates(panel: Panel, counted: bool) -> dict[str, Candidate]:

@@ -37,9 +37,7 @@ class Frequency(AbstractPolicyEstimator):
     def tabulate(self, panel: Panel) -> "FrequencyPolicy":
         """The table of a panel, without judging it."""
         cells = Cells.of(panel.state)
-        at = cells.locate(panel.state) * panel.num_actions + panel.action
-        size = len(cells) * panel.num_actions
-        count = np.bincount(at, panel.weight, size).reshape(-1, panel.num_actions)
+        count = cells.tally(panel.state, panel.action, panel.num_actions, panel.weight)
         shares = np.exp(log_shares(panel))
         smoothed = count + self.smoothing * shares
         with np.errstate(divide="ignore"):

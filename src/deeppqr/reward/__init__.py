@@ -32,6 +32,7 @@ from ._reward import AbstractRewardEstimator as AbstractRewardEstimator
 from ._reward import RewardFit as RewardFit
 from ._reward_basis import GivenBasis as GivenBasis
 from ._reward_basis import RewardBasis as RewardBasis
+from ._reward_basis import checked_features as checked_features
 from ._table import Known as Known
 from ._table import KnownLaw as KnownLaw
 from ._table import LawReward as LawReward

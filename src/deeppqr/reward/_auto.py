@@ -5,14 +5,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Float
 
-from ..panel import Cells, Panel, few_states
+from ..panel import COUNTED, Panel, few_states, fewest_rows
 from ._complexity import clearly_better
 from ._joint import Joint
 from ._re import RE
 from ._reward import AbstractRewardEstimator, RewardFit
-
-ENOUGH = 30
-"""Rows of each state and action with which its reward is counted."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,7 +29,7 @@ class Auto(AbstractRewardEstimator):
     def fit(self, panel, value, *, key):
         if _is_counted(panel):
             fit = RE().fit(panel, value, key=key)
-            note = f"{fit.note}; every action was taken {ENOUGH} times or more in each"
+            note = f"{fit.note}; every action was taken {COUNTED} times or more in each"
             return replace(fit, note=note)
         joint = Joint().fit(panel, value, key=key)
         if self.policy_scores is None or joint.held_out is None:
@@ -58,9 +55,7 @@ class Auto(AbstractRewardEstimator):
 
 
 def _is_counted(panel: Panel) -> bool:
-    if not few_states(panel.state, rows_per_cell=ENOUGH * panel.num_actions):
+    if not few_states(panel.state, rows_per_cell=COUNTED * panel.num_actions):
         return False
-    cells = Cells.of(panel.state)
-    pair = cells.locate(panel.state) * panel.num_actions + panel.action
-    rows = np.bincount(pair[panel.weight > 0], minlength=len(cells) * panel.num_actions)
-    return bool(rows.min() >= ENOUGH)
+    used = panel.select(panel.weight > 0)
+    return fewest_rows(used.state, used.action, used.num_actions) >= COUNTED

@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from ..panel import Cells, few_states
 from ._regression import Linear
 from ._reward import AbstractRewardEstimator
@@ -18,7 +16,6 @@ class RE(AbstractRewardEstimator):
         if few_states(panel.state, rows_per_cell=2 * panel.num_actions):
             rows = panel.is_transition
             cells = Cells.of(panel.state)
-            at = cells.locate(panel.state[rows]) * panel.num_actions + panel.action[rows]
-            if len(np.unique(at)) == len(cells) * panel.num_actions:
+            if cells.tally(panel.state[rows], panel.action[rows], panel.num_actions).all():
                 return Table().fit(panel, value, key=key)
         return Linear().fit(panel, value, key=key)

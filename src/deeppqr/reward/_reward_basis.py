@@ -207,6 +207,28 @@ def steepest_directions(
     return leading / np.maximum((standard @ leading).std(axis=0), 1e-12)
 
 
+def checked_features(
+    given: Any, state: Float[np.ndarray, "row state_feature"], num_actions: int
+) -> Float[np.ndarray, "row action feature"]:
+    """What a user's `features` returned for some states, refusing what cannot be used."""
+    found = np.asarray(given, dtype=np.float64)
+    if found.ndim == 2:
+        found = found[:, :, None]
+    if found.ndim != 3 or found.shape[:2] != (len(state), num_actions):
+        raise DataError(
+            "`features` must return, for each state and action, the features that the "
+            f"reward is linear in: shape ({len(state)}, {num_actions}, number of "
+            f"features), but the function returned shape {np.shape(given)}."
+        )
+    if not np.isfinite(found).all():
+        row = int(np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[0])
+        raise DataError(
+            "`features` must be finite, but the function returned something else for "
+            f"the state {np.array2string(state[row], precision=4)}."
+        )
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class GivenBasis:
     """Features that the reward is known to be linear in, with unpenalised weights."""
@@ -223,24 +245,8 @@ class GivenBasis:
         return replace(bare, width=bare(panel.state[:2]).shape[2])
 
     def __call__(self, state):
-        found = np.asarray(
-            self.reward_features(self.encoding.decode(state)), dtype=np.float64
-        )
-        if found.ndim == 2:
-            found = found[:, :, None]
-        if found.shape[:2] != (len(state), self.num_actions) or found.ndim != 3:
-            raise DataError(
-                "`features` must return, for each state and action, the features that the "
-                f"reward is linear in: shape ({len(state)}, {self.num_actions}, number of "
-                f"features), but the function returned shape {found.shape}."
-            )
-        if not np.isfinite(found).all():
-            row = int(np.flatnonzero(~np.isfinite(found).all(axis=(1, 2)))[0])
-            raise DataError(
-                "`features` must be finite, but the function returned something else for "
-                f"the state {state[row]}."
-            )
-        columns = found.copy()
+        given = self.reward_features(self.encoding.decode(state))
+        columns = checked_features(given, state, self.num_actions).copy()
         columns[:, self.anchor] = 0.0  # its reward is known
         return columns
 

@@ -9,7 +9,7 @@ from jaxtyping import PRNGKeyArray
 
 from .._errors import DataError
 from .._random import numpy_rng
-from ..panel import Panel, few_states, unit_folds
+from ..panel import COUNTED, Panel, few_states, unit_folds
 from ..policy import AbstractPolicy
 from ._moves import Moves
 from ._regression import Regression
@@ -17,8 +17,6 @@ from ._table import Table
 from ._transition import AbstractTransition, Steps
 
 FOLDS = 5
-ENOUGH = 30
-"""Rows for each state and action with which a table needs no rival."""
 CLOSE = 1.02
 """Errors within two per cent of the smallest count as equally small."""
 
@@ -50,7 +48,7 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
     steps = Steps.of(panel)
     table = _full_table(steps)
     if table is not None and few_states(
-        steps.state, rows_per_cell=ENOUGH * steps.num_actions
+        steps.state, rows_per_cell=COUNTED * steps.num_actions
     ):
         return Learned(table, "table", ())
     fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))[panel.is_transition]

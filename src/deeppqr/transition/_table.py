@@ -27,25 +27,20 @@ class Table(AbstractTransition):
     @property
     def num_unseen(self) -> int:
         """Pairs of a state and an action without rows."""
-        return int((self._mass() == 0).sum())
+        return int((self._tally(self.steps.weight) == 0).sum())
 
     def ahead(self, function: StateFunction) -> "TableAhead":
-        steps, pair, mass = self.steps, self._pair(), self._mass()
         total = [
-            np.bincount(pair, steps.weight * column, len(mass))
-            for column in steps.follow(function).T
+            self._tally(self.steps.weight * column)
+            for column in self.steps.follow(function).T
         ]
+        mass = self._tally(self.steps.weight)
         with np.errstate(invalid="ignore", divide="ignore"):
-            mean = np.stack(total, axis=1) / mass[:, None]
-        return TableAhead(self.cells, mean.reshape(len(self.cells), steps.num_actions, -1))
+            return TableAhead(self.cells, np.stack(total, axis=2) / mass[:, :, None])
 
-    def _pair(self) -> np.ndarray:
-        cell = self.cells.require(self.steps.state)
-        return cell * self.steps.num_actions + self.steps.action
-
-    def _mass(self) -> np.ndarray:
-        size = len(self.cells) * self.steps.num_actions
-        return np.bincount(self._pair(), self.steps.weight, size)
+    def _tally(self, weight: np.ndarray) -> Float[np.ndarray, "cell action"]:
+        steps = self.steps
+        return self.cells.tally(steps.state, steps.action, steps.num_actions, weight)
 
 
 @dataclass(frozen=True, eq=False)
