@@ -26,8 +26,8 @@ TABLES = {
         "reward": Row(1e-3, 1000),
     },
 }
-PASS_STEPS = 50
-"""Minibatches of 1,024 rows in one pass over the paper's 50,000 steps."""
+PASS_STEPS = {"synthetic": 50, "airline": 4}
+"""Minibatches of 1,024 rows in one pass: over 50,000 steps, over a carrier's 3,540 rows."""
 
 
 def paper_stages(study: str, reading: str) -> dict[str, Any]:
@@ -37,8 +37,8 @@ def paper_stages(study: str, reading: str) -> dict[str, Any]:
     if reading not in ("steps", "epochs"):
         raise DataError(f'`reading` must be "steps" or "epochs", but it is {reading!r}.')
     table = TABLES[study]
-    factor = 1 if reading == "steps" else PASS_STEPS
-    between = 10 if reading == "steps" else PASS_STEPS
+    factor = 1 if reading == "steps" else PASS_STEPS[study]
+    between = 10 if reading == "steps" else PASS_STEPS[study]
 
     def training(row: Row, **changes) -> Training:
         return Training(

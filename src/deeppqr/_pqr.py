@@ -346,6 +346,19 @@ class Fit:
         model = require_model(self)
         return bootstrap(model, panel, statistic, estimate=statistic(self), **options)
 
+    def counterfactual(
+        self, panel: Panel, change: Any, **options: Any
+    ) -> "ChangedStates":
+        """Average rewards and choices if the states had been others.
+
+        `change` holds new values by column, such as `{"competitors": [5, 6, 7]}`, or is a
+        function of the states. Options are those of
+        `deeppqr.counterfactual.changed_states`: `states`, `replicates` and more.
+        """
+        from .counterfactual import changed_states
+
+        return changed_states(self, panel, change, **options)
+
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""
         from .report import summarise
@@ -397,6 +410,14 @@ def _check_support(panel: Panel, label: Any) -> int:
             f"The anchor {label!r} is taken in {int(taken[anchor])} rows, but in none of "
             "them is the next state known. PQR must see where the anchor leads: add the "
             "rows that follow, or name the next state's columns."
+        )
+    never = [a for a, n in zip(panel.actions, taken, strict=True) if n == 0]
+    if never:
+        raise ActionNeverTaken(
+            f"The action {never[0]!r} is never taken in this panel, so its reward is not "
+            f"identified by anything in it: every reward that is low enough explains that "
+            f"({len(never)} such actions: {never}; taken: {occur}). Leave it out of "
+            "`actions`, or pool these units with others that take it."
         )
     missing = [a for a, n in zip(panel.actions, useful, strict=True) if n == 0]
     if missing:

@@ -8,7 +8,16 @@ import pytest
 import deeppqr
 from deeppqr import DataError, StorageError
 from deeppqr._demo import score
-from deeppqr.reward import RE, AbstractRewardEstimator, Auto, Joint, Likelihood
+from deeppqr.reward import (
+    RE,
+    AbstractRewardEstimator,
+    Auto,
+    CorrectedReward,
+    Joint,
+    Likelihood,
+)
+from deeppqr.reward._departure import correct
+from deeppqr.reward._reward_basis import linear_basis
 from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
 
 
@@ -97,14 +106,53 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     np.testing.assert_allclose(loaded.reward(states), fit.reward(states), rtol=1e-6)
 
 
-def test_the_reward_that_held_out_units_refute_is_not_used():
+def test_the_reward_that_held_out_units_refute_is_corrected():
     """Scores far above any reward's make the policy the better explanation."""
     panel = deeppqr.worlds.KnownCostBus().simulate(steps=2_000, units=20, seed=3)
     told = {"discount": 0.95, "anchor": "replace", "anchor_reward": -5.0}
     model = deeppqr.PQR(**told, policy="logit", reward=Auto())
     assert "kept" in model.fit(panel).stages["reward"]
     refuted = replace(model, reward=_Refuted(np.full(len(panel), -0.01))).fit(panel)
-    assert "a simpler reward was refuted" in refuted.stages["reward"]
+    assert "refuted" in refuted.stages["reward"]
+    assert "corrected by" in refuted.stages["reward"]
+
+
+def test_pqr_on_a_departure_adds_up_to_pqr():
+    """PQR is linear in log pi: whatever the simple reward, its correction makes up for it."""
+    world = deeppqr.worlds.random_tabular(num_states=5, num_actions=3, seed=3)
+    panel = world.simulate(steps=6_000, units=30, seed=4)
+    told = {"discount": 0.9, "anchor": 0, "anchor_reward": 0.5, "policy": "frequency"}
+    counted = deeppqr.PQR(**told, reward="table").fit(panel)
+    corrected = deeppqr.PQR(**told, reward=_Corrected()).fit(panel)
+    assert isinstance(corrected.reward_function.policy_part, CorrectedReward)
+    states = world.states
+    np.testing.assert_allclose(
+        corrected.reward(states), counted.reward(states), atol=1e-9 / (1 - 0.9)
+    )
+    np.testing.assert_allclose(corrected.q(states), counted.q(states), atol=1e-9 / (1 - 0.9))
+
+
+def test_lines_may_differ_with_a_two_valued_variable():
+    """A slope that turns with a regime is found where the regime is one of the states."""
+    rng = np.random.default_rng(1)
+    state = np.column_stack([rng.normal(size=12_000), rng.integers(2, size=12_000)])
+    reward = np.where(state[:, 1] == 1, 1.0, -1.0) * state[:, 0]
+    action = (rng.random(12_000) < 1 / (1 + np.exp(-reward))).astype(int)
+    panel = deeppqr.Panel.from_arrays(
+        state, action, np.roll(state, -1, axis=0), unit=np.arange(12_000) // 20
+    )
+    model = deeppqr.PQR(discount=0.0, anchor=0, policy="logit", reward=Joint(training=None))
+    fit = model.fit(panel)
+    assert "lines that differ with two-valued variables" in fit.stages["reward"]
+    # Four standard errors of a slope on 6,000 rows, whose information is about 1/5 each.
+    np.testing.assert_allclose(
+        fit.reward(np.array([[1.0, 0.0], [1.0, 1.0]]))[:, 1], [-1.0, 1.0], atol=0.12
+    )
+
+
+def test_no_two_valued_variable_no_products():
+    panel = deeppqr.worlds.PaperWorld(p=2).simulate(steps=200, units=10, seed=1)
+    assert len(linear_basis(panel, 0).pair) == 0
 
 
 def test_where_all_can_be_counted_nothing_else_is_tried():
@@ -114,6 +162,17 @@ def test_where_all_can_be_counted_nothing_else_is_tried():
     assert "taken 30 times or more" in fit.stages["reward"]
     counted = deeppqr.PQR(discount=0.9, anchor=0, reward="table").fit(panel)
     np.testing.assert_array_equal(fit.reward(world.states), counted.reward(world.states))
+
+
+@dataclass(frozen=True, eq=False)
+class _Corrected(AbstractRewardEstimator):
+    """A correction of whatever joint estimation finds."""
+
+    def fit(self, panel, value, *, key):
+        return correct(panel, value, Joint().fit(panel, value, key=key), key=key)
+
+    def known_part(self):
+        return RE()
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,6 +38,7 @@ from ._structure import SelfLoop as SelfLoop
 from ._structure import SelfLoopFunction as SelfLoopFunction
 from ._structure import Structure as Structure
 from ._structure import recognise as recognise
+from ._value import AbstractValue as AbstractValue
 from ._value import AnchoredValue as AnchoredValue
 from ._value import Evaluated as Evaluated
 from ._value import anchor_problem as anchor_problem

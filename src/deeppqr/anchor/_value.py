@@ -1,5 +1,6 @@
 """From the anchor's value to every action's: the paper's Q-Estimator."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import NamedTuple
@@ -22,8 +23,18 @@ class Evaluated(NamedTuple):
     anchor_reward: Float[np.ndarray, " row"]
 
 
+class AbstractValue(ABC):
+    """Q and V at any state, as a reward's regressions need them."""
+
+    policy: AbstractPolicy
+    discount: float
+
+    @abstractmethod
+    def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated: ...
+
+
 @dataclass(frozen=True, eq=False)
-class AnchoredValue:
+class AnchoredValue(AbstractValue):
     r"""Q and V, identified by the anchor.
 
     $$Q(s,a) = \alpha\log\pi(a|s) - \alpha\log\pi(a^A|s) + Q^A(s), \qquad

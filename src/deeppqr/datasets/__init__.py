@@ -1,5 +1,9 @@
 """Real data: loaders that know their source, licence and checksums."""
 
+from ._airline import airline as airline
+from ._airline import airline_frame as airline_frame
+from ._airline_places import CARRIERS as CARRIERS
+from ._airline_places import PLACES as PLACES
 from ._bus import BUS_GROUPS as BUS_GROUPS
 from ._bus import bus as bus
 from ._bus import bus_frame as bus_frame

@@ -78,7 +78,53 @@ BUS = Card(
         "Harold Zurcher, Econometrica 55(5), 999-1033.",
     ),
 )
-CARDS = {card.name: card for card in (BUS,)}
+AIRLINE = Card(
+    name="airline",
+    title="Airline market entry (Geng et al., 2020)",
+    source="Three files, periods 13, 14 and 15, published by the paper's first author "
+    "with a later paper; read from github.com/gengsinong/SAmQ, ailrline_data (so spelled), "
+    "commit dce1a658, each file checked by its SHA-256. Built by its authors from the "
+    "Official Airline Guide and the Bureau of Transportation Statistics.",
+    licence="The repository is under the MIT licence. Cite the paper.",
+    columns={
+        "period": "13, 14 or 15: an index of periods (the files' yearq)",
+        "carrier": "code of the carrier; OTHER is all other carriers together",
+        "market": "a pair of areas, the unit: 1,770 of them; `origin` and `dest` name the "
+        "two, airports are in `deeppqr.datasets.PLACES`",
+        "decision": "serve or out: whether the carrier serves the market next period "
+        "(seg_entry_tplus1)",
+        "seg_entry_t": "whether it serves the market now",
+        "Dist": "distance, in thousands of miles",
+        "pop_origin, pop_dest": "populations; log_pop_* are their logarithms",
+        "ln2002pssgrdens": "logarithm of the market's passengers in 2002",
+        "nonstop_comps": "competitors that fly the market non-stop now",
+        "orig_share, dest_share": "the carrier's share of flights at each end",
+        "any_origin, any_dest": "whether it flies from each end at all",
+        "scheduled_flights": "its flights on the market; log_flights is log(1 + flights)",
+    },
+    caveats=(
+        "The paper calls the periods 2013 to 2015. Continental, America West, Northwest "
+        "and TWA no longer existed then; which years these are is not known.",
+        "Only 4.5, 3.8 and 4.3 per cent of rows switch between serving and not serving. "
+        "Any prediction must be held against \"the same as last period\".",
+        "TWA serves no market in any period: its reward of serving is not identified. The "
+        "pooled panel leaves it out.",
+        "San Juan's population is missing in the files. It is set to the median of the "
+        "other 59 areas' populations.",
+        "America West has no scheduled flights in any row, though it serves about 100 "
+        "markets; and about a quarter of the markets others serve show none.",
+        "A market is one row whatever the direction: Albuquerque - Albany, never the "
+        "reverse. Origin and dest are the lower and the higher code, not a direction of "
+        "travel.",
+        "The law of competitors and shares is taken as given by each carrier: this is one "
+        "agent's problem, not a game.",
+    ),
+    references=(
+        "S. Geng, H. Nassif, C. Manzanares, M. Reppen, R. Sircar (2020), Deep PQR: Solving "
+        "Inverse Reinforcement Learning using Anchor Actions, ICML.",
+    ),
+)
+CARDS = {card.name: card for card in (AIRLINE, BUS)}
 
 
 def card(name: str) -> Card:

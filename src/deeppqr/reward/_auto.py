@@ -2,23 +2,29 @@
 
 from dataclasses import dataclass, replace
 
+import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
 from ..panel import COUNTED, Panel, few_states, fewest_rows
 from ._complexity import clearly_better
+from ._departure import correct
 from ._joint import Joint
 from ._re import RE
-from ._reward import AbstractRewardEstimator, RewardFit
+from ._reward import AbstractRewardEstimator
+
+CORRECTION = 1
+"""Folded into the key where a correction draws its features."""
 
 
 @dataclass(frozen=True, eq=False)
 class Auto(AbstractRewardEstimator):
     """Joint estimation, if the choices it explains predict held-out units as well as the
-    policy does; otherwise the paper's RE, which explains any policy.
+    policy does; otherwise corrected by the paper's RE, so that it explains the policy.
 
     A reward of limited complexity restricts the policy. Where the restriction costs
-    held-out likelihood, more than twice its standard error, it is refuted. Where every
+    held-out likelihood, more than twice its standard error, it is refuted; RE is then
+    applied to the policy's departure from what the reward explains. Where every
     action was taken often in every state it is not tried: counting is exact, and what a
     simple form would save in noise it may cost in bias.
     """
@@ -43,9 +49,9 @@ class Auto(AbstractRewardEstimator):
         )
         if not clearly_better(policy, explained, weight):
             return replace(joint, note=f"{joint.note}; kept ({compared})")
-        fit = RE().fit(panel, value, key=key)
-        note = f"{fit.note}; a simpler reward was refuted ({compared})"
-        return RewardFit(fit.reward, note)
+        fit = correct(panel, value, joint, key=jr.fold_in(key, CORRECTION))
+        note = f"{joint.note}; refuted ({compared}) and corrected by {fit.note}"
+        return replace(fit, note=note)
 
     def known_part(self):
         return RE()

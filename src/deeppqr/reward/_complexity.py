@@ -53,8 +53,8 @@ def choose_level(
         judged = _judge(choices, basis.group, fold, shrink=False)
         mean = float(np.average(judged.scores, weights=choices.weight))
         return Chosen(judged.theta, "given features", judged, (("given", mean),))
-    tried = []
-    for level in range(int(basis.level.max()) + 1):
+    levels, tried = np.unique(basis.level), []
+    for level in levels:
         used = basis.level <= level
         group = np.unique(basis.group[used], return_inverse=True)[1]
         tried.append((used, _judge(choices.use(used), group, fold)))
@@ -63,15 +63,16 @@ def choose_level(
     # Linear terms are shrunk anyway: constants must be better, not just about as good.
     simplest = 0 if best == 0 else 1
     pick = next(
-        level
-        for level in range(simplest, best + 1)
-        if not clearly_better(tried[best][1].scores, tried[level][1].scores, choices.weight)
+        place
+        for place in range(simplest, best + 1)
+        if not clearly_better(tried[best][1].scores, tried[place][1].scores, choices.weight)
     )
     used, judged = tried[pick]
     theta = np.zeros(len(used))
     theta[used] = judged.theta
-    evidence = tuple(zip(LEVELS, means, strict=False))
-    return Chosen(theta, LEVELS[pick], judged, evidence)
+    names = [LEVELS[level] for level in levels]
+    evidence = tuple(zip(names, means, strict=True))
+    return Chosen(theta, names[pick], judged, evidence)
 
 
 def choose_grouping(

@@ -24,7 +24,7 @@ from .._basis import (
 from .._network import Ensemble, Training, chosen_squared_error, train
 from .._random import numpy_rng
 from .._sklearn import fit_weighted, seeded
-from ..anchor import AnchoredValue, Evaluated
+from ..anchor import AbstractValue, Evaluated
 from ..panel import Panel, unit_folds
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
 
@@ -141,7 +141,7 @@ class RegressorReward(AbstractReward):
         return _reward(value(state), np.stack(change, axis=1), self.discount)
 
 
-def _targets(panel: Panel, value: AnchoredValue):
+def _targets(panel: Panel, value: AbstractValue):
     """State, action, V(s') - V(s) and weight of the rows that are transitions."""
     rows = panel.is_transition
     change = next_values(panel, value)[rows] - value(panel.state[rows]).value

@@ -1,12 +1,13 @@
 """R: what a fitted reward is and how it is asked for."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from ..anchor import AnchoredValue
+from ..anchor import AbstractValue, AnchoredValue
 from ..panel import Panel
 
 
@@ -32,6 +33,8 @@ class RewardFit:
     held_out: Float[np.ndarray, " row"] | None = None
     """Log-probability of each row's action as the reward explains it, found without its
     unit; NaN in rows that were not judged, None where the reward explains nothing."""
+    one_step: Callable[[np.ndarray], np.ndarray] | None = None
+    """V, as a column, whose expectation the reward was found with, where it was."""
 
 
 class AbstractRewardEstimator(ABC):
@@ -58,7 +61,7 @@ class AbstractRewardEstimator(ABC):
     ) -> RewardFit: ...
 
 
-def next_values(panel: Panel, value: AnchoredValue) -> Float[np.ndarray, " row"]:
+def next_values(panel: Panel, value: AbstractValue) -> Float[np.ndarray, " row"]:
     """V(s') in the rows that are transitions; zero where the process ended."""
     ahead = np.full(len(panel), np.nan)
     ahead[panel.has_next] = value(panel.next_state[panel.has_next]).value

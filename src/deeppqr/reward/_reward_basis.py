@@ -21,9 +21,11 @@ KNOTS = np.linspace(-2.0, 2.0, 6)
 """Where the bends along a learned direction sit, in its standard deviations."""
 NUM_RIDGES = 30
 FREE_SHAPE = 2
+MAX_PAIRS = 300
 LEVELS = (
     "one number per action",
     "linear in the state",
+    "lines that differ with two-valued variables",
     "bends along a learned direction",
     "bends along random directions",
 )
@@ -35,10 +37,11 @@ with its own is hardly shrunk, however weak the signal: it is one coefficient.""
 
 @dataclass(frozen=True, eq=False)
 class RewardBasis:
-    """Constants, the state, and bends along given directions of it.
+    """Constants, the state, its products with two-valued variables, and bends along given
+    directions of it.
 
-    The bends have what is linear in the state taken out of them: each group of features
-    says what the simpler ones cannot.
+    Products and bends have what is linear in the state taken out of them: each group of
+    features says what the simpler ones cannot.
     """
 
     center: Float[np.ndarray, " state_feature"]
@@ -47,6 +50,11 @@ class RewardBasis:
     """How each feature varies over the actions; zero at the anchor."""
     shape_group: Int[np.ndarray, " shape"]
     """Shapes that share a penalty."""
+    pair: Int[np.ndarray, "product two"]
+    """Variables that are multiplied; the first of each two has two values."""
+    pair_removed: Float[np.ndarray, "linear_feature product"]
+    """The linear part of the products, taken out of them."""
+    pair_scale: Float[np.ndarray, " product"]
     direction: Float[np.ndarray, "state_feature bend"]
     offset: Float[np.ndarray, " bend"]
     removed: Float[np.ndarray, "linear_feature bend"]
@@ -74,7 +82,9 @@ class RewardBasis:
             "constants": np.minimum(np.arange(dim + 1), 1),
             "variables": np.arange(dim + 1),
         }[self.apart]
-        column = np.concatenate([simple, simple.max() + 1 + self.bend_group])
+        products = np.full(len(self.pair), simple.max() + 1)
+        bends = simple.max() + 1 + bool(len(self.pair)) + self.bend_group
+        column = np.concatenate([simple, products, bends])
         number = int(self.shape_group.max()) + 1
         pairs = column[:, None] * number + self.shape_group
         return np.unique(pairs.ravel(), return_inverse=True)[1].astype(np.int64)
@@ -83,14 +93,15 @@ class RewardBasis:
     def level(self) -> Int[np.ndarray, " feature"]:
         """How complex a reward needs each feature: an index into `LEVELS`."""
         dim = len(self.center)
-        bends = np.where(self.bend_group < self.num_directions, 2, 3)
-        column = np.concatenate([[0], np.ones(dim, np.int64), bends])
+        products = np.full(len(self.pair), 2)
+        bends = np.where(self.bend_group < self.num_directions, 3, 4)
+        column = np.concatenate([[0], np.ones(dim, np.int64), products, bends])
         return np.repeat(column, len(self.shapes))
 
     @property
     def is_free(self) -> Bool[np.ndarray, " feature"]:
         """Features with which each action departs from a smooth function of its number."""
-        number = 1 + len(self.center) + len(self.offset)
+        number = 1 + len(self.center) + len(self.pair) + len(self.offset)
         return np.tile(self.shape_group == FREE_SHAPE, number)
 
     def without_free_shapes(self) -> "RewardBasis":
@@ -100,9 +111,12 @@ class RewardBasis:
 
     def _columns(self, state: np.ndarray) -> np.ndarray:
         standard = (state - self.center) / self.scale
-        simple = np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+        simple = _with_constant(standard)
+        products = _products(standard, self.pair) - simple @ self.pair_removed
         bends = np.tanh(standard @ self.direction - self.offset) - simple @ self.removed
-        return np.concatenate([simple, bends / self.bend_scale], axis=1)
+        return np.concatenate(
+            [simple, products / self.pair_scale, bends / self.bend_scale], axis=1
+        )
 
     def bent(self, state: np.ndarray, direction: np.ndarray, offset: np.ndarray, group):
         """This basis with bends, which are scaled on some states, in place of its own."""
@@ -115,7 +129,7 @@ class RewardBasis:
             bend_group=np.asarray(group, dtype=np.int64),
         )
         standard = (state - self.center) / self.scale
-        simple = np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+        simple = _with_constant(standard)
         bends = np.tanh(standard @ direction - offset)
         removed = np.linalg.lstsq(simple, bends, rcond=1e-10)[0]
         size = float((bends - simple @ removed).std(axis=0).mean())
@@ -126,20 +140,59 @@ def linear_basis(panel: Panel, anchor: int) -> RewardBasis:
     """A number per action and a linear function of the state per action.
 
     Where actions are numbers, a line and a parabola in them come first, and what each
-    action adds to these is a group of its own.
+    action adds to these is a group of its own. Where variables have two values, such as
+    being in a market or not, the lines may differ between them.
     """
     shapes, group = _action_shapes(panel.actions, anchor)
+    center, scale = panel.state.mean(axis=0), spread(panel.state)
+    pair, pair_removed, pair_scale = _pairs(panel.state, (panel.state - center) / scale)
     return RewardBasis(
-        panel.state.mean(axis=0),
-        spread(panel.state),
+        center,
+        scale,
         shapes,
         group,
+        pair,
+        pair_removed,
+        pair_scale,
         direction=np.zeros((panel.state.shape[1], 0)),
         offset=np.zeros(0),
         removed=np.zeros((panel.state.shape[1] + 1, 0)),
         bend_scale=1.0,
         bend_group=np.zeros(0, dtype=np.int64),
     )
+
+
+def _pairs(
+    state: Float[np.ndarray, "row state_feature"],
+    standard: Float[np.ndarray, "row state_feature"],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Two-valued variables with every other one, where the product is something new.
+
+    The variables, the linear part of their products, and the size of what it leaves.
+    """
+    dim = state.shape[1]
+    few = np.ptp(state, axis=0) > 0
+    few &= ((state == state.min(axis=0)) | (state == state.max(axis=0))).all(axis=0)
+    two_valued = np.flatnonzero(few)
+    pair = np.array(
+        [(i, j) for i in two_valued for j in range(dim) if j != i and not (few[j] and j < i)],
+        dtype=np.int64,
+    ).reshape(-1, 2)
+    if len(pair) > MAX_PAIRS:
+        pair = pair[:0]
+    simple, product = _with_constant(standard), _products(standard, pair)
+    removed = np.linalg.lstsq(simple, product, rcond=1e-10)[0]
+    left = (product - simple @ removed).std(axis=0)
+    new = left > 1e-6 * np.maximum(product.std(axis=0), 1e-300)
+    return pair[new], removed[:, new], left[new]
+
+
+def _products(standard: np.ndarray, pair: np.ndarray) -> np.ndarray:
+    return standard[:, pair[:, 0]] * standard[:, pair[:, 1]]
+
+
+def _with_constant(standard: np.ndarray) -> np.ndarray:
+    return np.concatenate([np.ones((len(standard), 1)), standard], axis=1)
 
 
 def _numeric(actions: tuple[Any, ...]) -> bool:

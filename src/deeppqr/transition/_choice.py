@@ -59,7 +59,9 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
         return np.concatenate([state, log_prob[:, 1:] - log_prob[:, :1]], axis=1)
 
     truth = outside.follow(foreseen)
-    spread = truth.var(axis=0) + 1e-12 * np.maximum(1.0, truth.var(axis=0).max())
+    # Over all units: a variable that happens not to vary in the fold still has a scale.
+    spread = steps.follow(foreseen).var(axis=0)
+    spread = spread + 1e-12 * np.maximum(1.0, spread.max())
     scores = {}
     ways = _ways(policy, key_law, tabular=table is not None)
     for name, learn in ways.items():

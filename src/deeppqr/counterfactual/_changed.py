@@ -1,0 +1,236 @@
+"""Changed states: what agents would earn and do if they saw something else.
+
+The agents' problem stays as it is, so nothing is solved again: r(s, a) and pi(a | s) are
+functions of the state, asked at other states. How far these are from any that were seen is
+said beside every answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from .._errors import DataError
+from ..inference import Bands, Bootstrap, bootstrap, require_model
+from ..panel import Panel, require_panel
+from ._support import Support, find_support
+
+if TYPE_CHECKING:
+    from .._pqr import PQR, Fit
+
+Change = Mapping[str, Any] | Callable[[np.ndarray], Any]
+AS_SEEN = "as seen"
+QUANTITIES = ("reward", "probability")
+WIDTH = 78
+
+
+@dataclass(frozen=True, eq=False)
+class ChangedStates:
+    """Averages over states as they were seen and as they might have been; print it."""
+
+    labels: tuple[str, ...]
+    """The scenarios; the first is the states as they were seen."""
+    actions: tuple[Any, ...]
+    estimate: Float[np.ndarray, "scenario quantity action"]
+    """Mean reward and mean probability of each action."""
+    support: tuple[Support, ...]
+    bootstrap: Bootstrap | None = None
+    level: float = 0.95
+
+    def mean(self, quantity: str, action: Any) -> Float[np.ndarray, " scenario"]:
+        """The mean `"reward"` or `"probability"` of an action in each scenario."""
+        return self.estimate[(slice(None), *self._at(quantity, action))]
+
+    def band(self, quantity: str, action: Any) -> Bands:
+        """The band that holds the means of all scenarios at once."""
+        if self.bootstrap is None:
+            raise DataError("Bands need `replicates`: fit.counterfactual(..., replicates=200).")
+        at = (slice(None), *self._at(quantity, action))
+        part = Bootstrap(
+            self.bootstrap.estimate[at],
+            self.bootstrap.draws[(slice(None), *at)],
+            self.bootstrap.replicates,
+            self.bootstrap.failures,
+            self.bootstrap.seed,
+        )
+        found = part.bands(np.arange(len(self.labels)), self.level)
+        return Bands(
+            found.states,
+            self.mean(quantity, action),
+            found.standard_errors,
+            found.critical,
+            found.level,
+        )
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per scenario and action: a tidy table."""
+        found = []
+        for number, label in enumerate(self.labels):
+            for action in self.actions:
+                row = {"scenario": label, "action": action}
+                for quantity in QUANTITIES:
+                    row[quantity] = float(self.mean(quantity, action)[number])
+                    if self.bootstrap is not None:
+                        band = self.band(quantity, action)
+                        row[f"{quantity}_low"] = float(band.low[number])
+                        row[f"{quantity}_high"] = float(band.high[number])
+                row["outside"] = self.support[number].outside
+                row["near"] = self.support[number].near
+                row["mark"] = self.support[number].mark
+                found.append(row)
+        return found
+
+    def __str__(self) -> str:
+        wide = max(map(len, self.labels))
+        head = f"{'':<{wide}}  {'action':<10}{'reward':>9}{'probability':>13}  support"
+        lines = ["Changed states".center(WIDTH).rstrip(), "=" * WIDTH, head, "-" * WIDTH]
+        for row in self.rows():
+            said = "" if row["scenario"] == AS_SEEN else f"  {row['mark']}"
+            lines.append(
+                f"{row['scenario']:<{wide}}  {row['action']!s:<10}{row['reward']:>9.3f}"
+                f"{row['probability']:>13.4f}{said}"
+            )
+        lines += ["-" * WIDTH, *(f"{s.mark}: {s}" for s in _worst(self.support))]
+        if self.bootstrap is not None:
+            lines.append(f"bands: {self.bootstrap.note}")
+        return "\n".join([*lines, "=" * WIDTH])
+
+    def _at(self, quantity: str, action: Any) -> tuple[int, int]:
+        if quantity not in QUANTITIES:
+            raise DataError(f"`quantity` must be one of {QUANTITIES}, not {quantity!r}.")
+        if action not in self.actions:
+            raise DataError(f"`action` must be one of {list(self.actions)}, not {action!r}.")
+        return QUANTITIES.index(quantity), self.actions.index(action)
+
+
+@dataclass(frozen=True, eq=False)
+class MeansAt:
+    """The statistic of a fit that is averaged: it can travel to other processes."""
+
+    scenarios: tuple[np.ndarray, ...]
+    """Columns of the states, one array for each scenario."""
+    weight: Float[np.ndarray, " row"]
+
+    def __call__(self, fit: "Fit") -> Float[np.ndarray, "scenario quantity action"]:
+        weight = self.weight / self.weight.sum()
+        found = []
+        for states in self.scenarios:
+            probability = np.exp(fit.log_policy(states))
+            found.append([weight @ fit.reward(states), weight @ probability])
+        return np.array(found)
+
+
+def changed_states(
+    fit: "Fit",
+    panel: Panel,
+    change: Change,
+    *,
+    states: Any = None,
+    replicates: int = 0,
+    model: "PQR | None" = None,
+    level: float = 0.95,
+    **options: Any,
+) -> ChangedStates:
+    """Average rewards and choices of a fit at changed states.
+
+    Parameters
+    ----------
+    panel
+        What it was fitted on: its states say where the data have support, and its units
+        are drawn for the bands.
+    change
+        New values by column, each one value or a list: the n-th entries of all lists are
+        one scenario. Or a function of an array of the state columns to such an array.
+    states
+        Where to start from, a frame or an array; the panel's own if None.
+    replicates
+        Of the bootstrap over units, for bands; 0 for none.
+    model
+        What the bootstrap refits: the fit's own model, or a faster one of the same kind,
+        whose spread is then put around this fit's averages.
+    options
+        Of `deeppqr.bootstrap`: `seed`, `workers`, `executor`.
+    """
+    require_panel(panel)
+    encoding = fit.encoding
+    if states is None:
+        start, weight = panel.state, panel.weight
+    else:
+        start = encoding.encode_any(states)
+        weight = np.ones(len(start))
+    scenarios = {AS_SEEN: encoding.decode(start), **_scenarios(fit, start, change)}
+    statistic = MeansAt(tuple(scenarios.values()), weight)
+    draws = None
+    if replicates:
+        refit = model or require_model(fit)
+        draws = bootstrap(refit, panel, statistic, replicates=replicates, **options)
+    encoded = [encoding.encode_any(each) for each in scenarios.values()]
+    return ChangedStates(
+        tuple(scenarios),
+        fit.actions,
+        statistic(fit),
+        tuple(find_support(panel, start, encoded)),
+        draws,
+        level,
+    )
+
+
+def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.ndarray]:
+    """The changed columns by label."""
+    raw = fit.encoding.decode(start)
+    if callable(change):
+        return {"changed": _applied(fit, raw, change)}
+    if not isinstance(change, Mapping) or not change:
+        raise DataError(
+            "`change` must hold new values by column, such as {'price': [1, 2]}, or be a "
+            f"function of the states, but {change!r} arrived."
+        )
+    names = fit.encoding.names
+    for column in change:
+        if column not in names:
+            raise DataError(
+                f"`change` names the column {column!r}, which is not among the state "
+                f"columns {names}."
+            )
+    listed = {name: _listed(values) for name, values in change.items()}
+    lengths = {name: len(values) for name, values in listed.items()}
+    number = max(lengths.values())
+    wrong = [name for name, length in lengths.items() if length not in (1, number)]
+    if wrong or number == 0:
+        raise DataError(
+            "`change` must have as many values for each column, or one, but the numbers of "
+            f"values are {lengths}."
+        )
+    found = {}
+    for scenario in range(number):
+        changed, words = raw.copy(), []
+        for name, values in listed.items():
+            value = values[scenario if len(values) > 1 else 0]
+            changed[:, names.index(name)] = value
+            words.append(f"{name} = {value}")
+        found[", ".join(words)] = changed
+    return found
+
+
+def _applied(fit: "Fit", raw: np.ndarray, change: Callable) -> np.ndarray:
+    changed = np.asarray(change(raw.copy()))
+    if changed.shape != raw.shape:
+        raise DataError(
+            f"`change` must return the states changed, of shape {raw.shape}, but it "
+            f"returned shape {changed.shape}. Columns: {fit.encoding.names}."
+        )
+    return changed
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
+        return [values]
+    return list(values)
+
+
+def _worst(support: tuple[Support, ...]) -> list[Support]:
+    """One scenario for each mark that occurs, apart from the states as seen."""
+    marks = {each.mark: each for each in sorted(support[1:], key=lambda s: s.outside)}
+    return list(marks.values())

@@ -1,0 +1,90 @@
+"""Whether states are near any that were seen."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float
+
+from .._scale import spread
+from ..panel import Panel
+
+USUAL = 0.99
+"""The share of units' states that count as near to other units'."""
+WATCH, OUTSIDE = 0.1, 0.5
+NEAR = 0.25
+"""Standard deviations within which a changed variable counts as seen."""
+MAX_ROWS = 5_000
+
+
+@dataclass(frozen=True)
+class Support:
+    """How far some states lie from the data."""
+
+    outside: float
+    """The share of them farther from every unit's states than nearly all units are from
+    each other."""
+    near: int
+    """Rows of the panel in which all that was changed has about its new values; the mean
+    over the states."""
+
+    @property
+    def mark(self) -> str:
+        """"ok", "watch" or "outside"."""
+        if self.outside > OUTSIDE or self.near == 0:
+            return "outside"
+        return "watch" if self.outside > WATCH else "ok"
+
+    def __str__(self) -> str:
+        return (
+            f"{self.outside:.0%} of the states lie farther from any that was seen than "
+            f"units usually lie from each other; about {self.near:,} rows have such values"
+        )
+
+
+def find_support(
+    panel: Panel,
+    start: Float[np.ndarray, "row state_feature"],
+    scenarios: Iterable[Float[np.ndarray, "row state_feature"]],
+) -> Iterator[Support]:
+    """The support of each scenario, in which some columns of `start` have changed."""
+    from scipy.spatial import cKDTree
+
+    scale = spread(panel.state)
+    step = max(1, len(panel) // MAX_ROWS)
+    seen, unit = panel.state[::step] / scale, panel.unit[::step]
+    tree = cKDTree(seen)
+    usual = np.quantile(_from_others(tree, seen, unit), USUAL)
+    for states in scenarios:
+        away = tree.query(states / scale)[0]
+        # A little more than usual is rounding.
+        outside = float(np.mean(away > usual * (1 + 1e-9)))
+        yield Support(outside, _rows_near(panel, start, states, scale))
+
+
+def _from_others(tree, seen: np.ndarray, unit: np.ndarray) -> Float[np.ndarray, " row"]:
+    """How far each state is from the nearest of another unit, or row where there is one
+    unit only."""
+    if len(np.unique(unit)) == 1:
+        unit = np.arange(len(unit))
+    most = int(np.bincount(unit).max()) + 1
+    distance, neighbour = tree.query(seen, k=min(most, len(seen)))
+    if distance.ndim == 1:
+        return distance
+    other = unit[neighbour] != unit[:, None]
+    # The first neighbour that is another's; there is one among so many.
+    return np.where(other, distance, np.inf).min(axis=1)
+
+
+def _rows_near(panel: Panel, start, states, scale: np.ndarray) -> int:
+    """Rows in which the variables that were changed have about their new values."""
+    moved = np.flatnonzero((states != start).any(axis=0))
+    if len(moved) == 0:
+        return len(panel)
+    new = np.unique(states[:, moved], axis=0)
+    new = new[:: max(1, len(new) // 200)]
+    close = [
+        (np.abs(panel.state[:, moved] - values) <= NEAR * scale[moved]).all(axis=1).sum()
+        for values in new
+    ]
+    return round(float(np.mean(close)))

@@ -1,0 +1,185 @@
+"""Which carrier serves which market: the panel of the paper's real-world study."""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from .._errors import DataError
+from ..panel import Panel
+from ._airline_places import CARRIERS, PLACES
+from ._source import Source
+
+if TYPE_CHECKING:
+    import polars as pl
+
+URL = (
+    "https://raw.githubusercontent.com/gengsinong/SAmQ/"
+    "dce1a658d0e750be913c244d52b3e97447554965/ailrline_data/"
+)
+SHA256 = {
+    13: "8341e6aaf7340eff2a3ce0ca39edcba65968fdc182b6fd8ae1d186727e16f090",
+    14: "425505ef5c4d3acef74cc5c1e49b7739728dd058e17671737c9004f5b3bae189",
+    15: "19a923265e99663fcea7857b35ec7ddf5daafe27995603b19e3847d7c8199f99",
+}
+PERIODS = tuple(SHA256)
+ACTIONS = ("out", "serve")
+NEVER_SERVES = "TW"
+STATE = (
+    "Dist",
+    "log_pop_origin",
+    "log_pop_dest",
+    "ln2002pssgrdens",
+    "seg_entry_t",
+    "nonstop_comps",
+    "orig_share",
+    "dest_share",
+    "any_origin",
+    "any_dest",
+    "log_flights",
+)
+"""The paper's state variables; populations and flights, which are skewed, in logarithms."""
+AS_PRINTED = {
+    "log_pop_origin": "pop_origin",
+    "log_pop_dest": "pop_dest",
+    "log_flights": "scheduled_flights",
+}
+
+
+def airline_frame() -> "pl.DataFrame":
+    """Every carrier, market and period: 12 x 1,770 x 3 rows, with names beside the codes.
+
+    `deeppqr.datasets.card("airline")` says what the columns mean.
+    """
+    import polars as pl
+
+    frame = pl.concat([_read(period) for period in PERIODS])
+    name = dict(enumerate((place.name for place in PLACES), start=1))
+    carrier = dict(enumerate(CARRIERS, start=1))
+    frame = frame.rename({"yearq": "period"}).with_columns(
+        pl.col("CarrID").replace_strict(carrier).alias("carrier"),
+        pl.col("csa_code_origin").replace_strict(name).alias("origin"),
+        pl.col("csa_code_dest").replace_strict(name).alias("dest"),
+        pl.col("seg_entry_tplus1")
+        .replace_strict(dict(enumerate(ACTIONS)))
+        .alias("decision"),
+        *_without_gaps(frame),
+    )
+    return frame.with_columns(
+        pl.concat_str("origin", "dest", separator=" - ").alias("market"),
+        pl.col("pop_origin").log().alias("log_pop_origin"),
+        pl.col("pop_dest").log().alias("log_pop_dest"),
+        pl.col("scheduled_flights").log1p().alias("log_flights"),
+    ).sort("period", "carrier", "Segid")
+
+
+def airline(
+    carrier: str | None = None, *, periods: Iterable[int] = PERIODS, logs: bool = True
+) -> Panel:
+    """Decisions to serve a market next period, or to stay out of it, which is the anchor.
+
+    Units are markets. The next state is the same carrier's and market's in the period
+    after; decisions of the last period have none.
+
+    Parameters
+    ----------
+    carrier
+        A code such as "AA"; None for all carriers that ever serve a market, in one panel
+        whose state has the carrier as its last column.
+    periods
+        Of the decisions, among 13, 14 and 15. The state that follows period 14 is read
+        from the file of period 15, whatever is chosen here.
+    logs
+        Whether populations and flights enter in logarithms, or as they are.
+    """
+    import polars as pl
+
+    chosen = _check(carrier, periods)
+    names = list(STATE if logs else (AS_PRINTED.get(name, name) for name in STATE))
+    frame = airline_frame()
+    if carrier is None:
+        frame = frame.filter(pl.col("carrier") != NEVER_SERVES)
+        names.append("carrier")
+    else:
+        frame = frame.filter(pl.col("carrier") == carrier)
+    linked = link(frame, names)
+    return Panel.from_frame(
+        linked.filter(pl.col("period").is_in(chosen)),
+        state=names,
+        action="decision",
+        unit="market",
+        next_state=[f"next_{name}" for name in names],
+        actions=ACTIONS,
+    )
+
+
+def link(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
+    """Every row with its state one period later, null after the last period.
+
+    Refuses files in which a carrier is not where its decision led it.
+    """
+    import polars as pl
+
+    key = ["carrier", "market", "period"]
+    later = frame.select(
+        "carrier",
+        "market",
+        pl.col("period") - 1,
+        pl.col("seg_entry_t").alias("then"),
+        *(pl.col(name).alias(f"next_{name}") for name in names),
+    )
+    linked = frame.join(later, on=key, how="left", validate="1:1", maintain_order="left")
+    expected = pl.col("period") < max(PERIODS)
+    broken = linked.filter(expected & pl.col("then").ne_missing(pl.col("seg_entry_tplus1")))
+    if broken.height:
+        row = broken.row(0, named=True)
+        raise DataError(
+            f"The periods do not link: {row['carrier']} decides to {row['decision']} "
+            f"{row['market']} in period {row['period']}, but `seg_entry_t` of the next "
+            f"period is {row['then']} ({broken.height} rows in all)."
+        )
+    return linked.drop("then")
+
+
+def _read(period: int) -> "pl.DataFrame":
+    import polars as pl
+
+    name = f"airline{period}.csv"
+    path = Source("airline", name, URL + name, SHA256[period]).path()
+    return pl.read_csv(path, null_values="NA", infer_schema_length=None).drop("")
+
+
+def _without_gaps(frame: "pl.DataFrame") -> list["pl.Expr"]:
+    """Populations, San Juan's missing one being the median of the other areas'."""
+    import polars as pl
+
+    known = pl.concat(
+        [
+            frame.select(
+                pl.col(f"csa_code_{end}").alias("code"), pl.col(f"pop_{end}").alias("pop")
+            )
+            for end in ("origin", "dest")
+        ]
+    )
+    median = known.drop_nulls().unique("code")["pop"].median()
+    return [
+        pl.col(name).cast(pl.Float64).fill_null(median) for name in ("pop_origin", "pop_dest")
+    ]
+
+
+def _check(carrier: str | None, periods: Iterable[int]) -> list[int]:
+    if carrier is not None and carrier not in CARRIERS:
+        raise DataError(
+            f"`carrier` must be one of {list(CARRIERS)}, or None for all that ever serve "
+            f"a market, but {carrier!r} arrived."
+        )
+    wanted = list(periods)
+    if not wanted or len(set(wanted)) < len(wanted) or not set(wanted) <= set(PERIODS):
+        raise DataError(
+            f"`periods` must name some of {list(PERIODS)}, each once, but {wanted} arrived."
+        )
+    if wanted == [max(PERIODS)]:
+        raise DataError(
+            f"Decisions of period {max(PERIODS)} alone make no panel: nothing is known of "
+            "the states that follow them. Take earlier periods too, or read the decisions "
+            "from `airline_frame()`."
+        )
+    return wanted
