@@ -330,7 +330,9 @@ def test_actions_that_never_occur():
         match="The anchor 0 is taken in none of the 4 rows that have weight",
     ):
         deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
-    with pytest.raises(deeppqr.ActionNeverTaken, match="The action 0 is never taken in this panel"):
+    with pytest.raises(
+        deeppqr.ActionNeverTaken, match="The action 0 is never taken in this panel"
+    ):
         deeppqr.PQR(discount=0.9, anchor=1).fit(panel)
     unseen = np.where(np.array([[1], [2], [1], [2]]) == 1, np.nan, 0.0)
     panel = Panel.from_arrays(state, [1, 2, 1, 2], unseen)

@@ -346,9 +346,7 @@ class Fit:
         model = require_model(self)
         return bootstrap(model, panel, statistic, estimate=statistic(self), **options)
 
-    def counterfactual(
-        self, panel: Panel, change: Any, **options: Any
-    ) -> "ChangedStates":
+    def counterfactual(self, panel: Panel, change: Any, **options: Any) -> "ChangedStates":
         """Average rewards and choices if the states had been others.
 
         `change` holds new values by column, such as `{"competitors": [5, 6, 7]}`, or is a

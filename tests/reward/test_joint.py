@@ -129,7 +129,9 @@ def test_pqr_on_a_departure_adds_up_to_pqr():
     np.testing.assert_allclose(
         corrected.reward(states), counted.reward(states), atol=1e-9 / (1 - 0.9)
     )
-    np.testing.assert_allclose(corrected.q(states), counted.q(states), atol=1e-9 / (1 - 0.9))
+    np.testing.assert_allclose(
+        corrected.q(states), counted.q(states), atol=1e-9 / (1 - 0.9)
+    )
 
 
 def test_lines_may_differ_with_a_two_valued_variable():

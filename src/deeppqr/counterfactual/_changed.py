@@ -46,7 +46,9 @@ class ChangedStates:
     def band(self, quantity: str, action: Any) -> Bands:
         """The band that holds the means of all scenarios at once."""
         if self.bootstrap is None:
-            raise DataError("Bands need `replicates`: fit.counterfactual(..., replicates=200).")
+            raise DataError(
+                "Bands need `replicates`: fit.counterfactual(..., replicates=200)."
+            )
         at = (slice(None), *self._at(quantity, action))
         part = Bootstrap(
             self.bootstrap.estimate[at],
@@ -101,7 +103,9 @@ class ChangedStates:
         if quantity not in QUANTITIES:
             raise DataError(f"`quantity` must be one of {QUANTITIES}, not {quantity!r}.")
         if action not in self.actions:
-            raise DataError(f"`action` must be one of {list(self.actions)}, not {action!r}.")
+            raise DataError(
+                f"`action` must be one of {list(self.actions)}, not {action!r}."
+            )
         return QUANTITIES.index(quantity), self.actions.index(action)
 
 

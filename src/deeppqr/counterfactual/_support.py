@@ -30,7 +30,7 @@ class Support:
 
     @property
     def mark(self) -> str:
-        """"ok", "watch" or "outside"."""
+        """ "ok", "watch" or "outside"."""
         if self.outside > OUTSIDE or self.near == 0:
             return "outside"
         return "watch" if self.outside > WATCH else "ok"

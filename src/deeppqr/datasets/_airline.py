@@ -161,7 +161,8 @@ def _without_gaps(frame: "pl.DataFrame") -> list["pl.Expr"]:
     )
     median = known.drop_nulls().unique("code")["pop"].median()
     return [
-        pl.col(name).cast(pl.Float64).fill_null(median) for name in ("pop_origin", "pop_dest")
+        pl.col(name).cast(pl.Float64).fill_null(median)
+        for name in ("pop_origin", "pop_dest")
     ]
 
 

@@ -106,7 +106,7 @@ AIRLINE = Card(
         "The paper calls the periods 2013 to 2015. Continental, America West, Northwest "
         "and TWA no longer existed then; which years these are is not known.",
         "Only 4.5, 3.8 and 4.3 per cent of rows switch between serving and not serving. "
-        "Any prediction must be held against \"the same as last period\".",
+        'Any prediction must be held against "the same as last period".',
         "TWA serves no market in any period: its reward of serving is not identified. The "
         "pooled panel leaves it out.",
         "San Juan's population is missing in the files. It is set to the median of the "

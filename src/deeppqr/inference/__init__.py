@@ -2,6 +2,7 @@
 
 from ._bands import Bands as Bands
 from ._bands import quantile_band as quantile_band
+from ._bands import sup_t_bands_of_draws as sup_t_bands_of_draws
 from ._bootstrap import Bootstrap as Bootstrap
 from ._bootstrap import bootstrap as bootstrap
 from ._bootstrap import require_model as require_model

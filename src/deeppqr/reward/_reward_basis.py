@@ -175,7 +175,12 @@ def _pairs(
     few &= ((state == state.min(axis=0)) | (state == state.max(axis=0))).all(axis=0)
     two_valued = np.flatnonzero(few)
     pair = np.array(
-        [(i, j) for i in two_valued for j in range(dim) if j != i and not (few[j] and j < i)],
+        [
+            (i, j)
+            for i in two_valued
+            for j in range(dim)
+            if j != i and not (few[j] and j < i)
+        ],
         dtype=np.int64,
     ).reshape(-1, 2)
     if len(pair) > MAX_PAIRS:

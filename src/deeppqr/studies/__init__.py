@@ -3,6 +3,7 @@
 from typing import Any
 
 from .._errors import DataError
+from ._airline import Airline as Airline
 from ._bus_known_cost import BusKnownCost as BusKnownCost
 from ._error_budget import ErrorBudget as ErrorBudget
 from ._reward_recovery import RewardRecovery as RewardRecovery
@@ -26,6 +27,7 @@ STUDIES: dict[str, Study] = {
         RustPQR(),
         BusKnownCost(),
         SamqBusSlopes(),
+        Airline(),
     )
 }
 

@@ -63,7 +63,7 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
     spread = steps.follow(foreseen).var(axis=0)
     spread = spread + 1e-12 * np.maximum(1.0, spread.max())
     scores = {}
-    ways = _ways(policy, key_law, tabular=table is not None)
+    ways = _ways(key_law, tabular=table is not None)
     for name, learn in ways.items():
         law = learn(inside)
         if law is None:
@@ -92,7 +92,7 @@ def _full_table(steps: Steps) -> Table | None:
 
 
 def _ways(
-    policy: AbstractPolicy, key: PRNGKeyArray, *, tabular: bool
+    key: PRNGKeyArray, *, tabular: bool
 ) -> dict[str, Callable[[Steps], AbstractTransition | None]]:
     learned: dict[int, Moves] = {}
 
@@ -104,9 +104,9 @@ def _ways(
     ways: dict[str, Callable[[Steps], AbstractTransition | None]] = {}
     if tabular:
         ways["table"] = Table.learn
-    ways["regression"] = lambda part: Regression.learn(part, policy, key=key)
+    ways["regression"] = lambda part: Regression.learn(part, key=key)
     ways["moves"] = moves
     ways["moves and regression"] = lambda part: Regression.learn(
-        part, policy, key=key, base=moves(part)
+        part, key=key, base=moves(part)
     )
     return ways

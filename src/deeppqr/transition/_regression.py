@@ -1,4 +1,9 @@
-"""Expectations one step ahead by ridge regression on features of the state."""
+"""Expectations one step ahead by ridge regression on features of the state.
+
+The policy's log-odds are not among the features. A flexible policy remembers what was done
+in the rows it was fitted on; through them an expectation at a row's state would know the
+row's action, and no unit held out later would be held out any more.
+"""
 
 from dataclasses import dataclass
 
@@ -6,7 +11,6 @@ import numpy as np
 from jaxtyping import Float
 
 from .._basis import AbstractFeatures, RandomFeatures, penalty
-from ..policy import AbstractPolicy
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps, in_pieces
 
 RIDGE = 100.0
@@ -19,14 +23,12 @@ class Regression(AbstractTransition):
 
     steps: Steps
     features: AbstractFeatures
-    policy: AbstractPolicy
     base: AbstractTransition | None = None
     """A law whose errors are regressed; without one, f(s') itself."""
 
     @classmethod
-    def learn(cls, steps: Steps, policy, *, key, base=None) -> "Regression":
-        features = RandomFeatures().fit(steps.state, policy.log_prob, key=key)
-        return cls(steps, features, policy, base)
+    def learn(cls, steps: Steps, *, key, base=None) -> "Regression":
+        return cls(steps, RandomFeatures().fit(steps.state, _no_policy, key=key), base)
 
     def ahead(self, function: StateFunction) -> "RegressedAhead":
         steps, base = self.steps, None
@@ -35,7 +37,7 @@ class Regression(AbstractTransition):
             base = self.base.ahead(function)
             taken = np.arange(len(target)), steps.action
             target = target - base(steps.state)[taken]
-        columns = self.features(steps.state, self.policy.log_prob(steps.state))
+        columns = self.features(steps.state, _no_policy(steps.state))
         number = columns.shape[1]
         theta = np.zeros((steps.num_actions, number, target.shape[1]))
         for action in range(steps.num_actions):
@@ -43,7 +45,7 @@ class Regression(AbstractTransition):
             weighted = (columns[rows] * steps.weight[rows, None]).T
             gram = weighted @ columns[rows] + penalty(number, RIDGE)
             theta[action] = np.linalg.lstsq(gram, weighted @ target[rows], rcond=1e-13)[0]
-        return RegressedAhead(self.features, self.policy, theta, base)
+        return RegressedAhead(self.features, theta, base)
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +53,6 @@ class RegressedAhead(AbstractAhead):
     """A linear function of features per action, on top of another expectation."""
 
     features: AbstractFeatures
-    policy: AbstractPolicy
     theta: Float[np.ndarray, "action feature column"]
     base: AbstractAhead | None
 
@@ -59,8 +60,12 @@ class RegressedAhead(AbstractAhead):
         return in_pieces(self._expect, state)
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
-        columns = self.features(state, self.policy.log_prob(state))
+        columns = self.features(state, _no_policy(state))
         number, _, width = self.theta.shape
         flat = np.moveaxis(self.theta, 0, 1).reshape(-1, number * width)
         expected = (columns @ flat).reshape(len(state), number, width)
         return expected if self.base is None else expected + self.base(state)
+
+
+def _no_policy(state: np.ndarray) -> Float[np.ndarray, "row none"]:
+    return np.zeros((len(state), 0))

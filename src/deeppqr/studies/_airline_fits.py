@@ -1,0 +1,350 @@
+"""What the tasks of the airline study compute."""
+
+import warnings
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+import jax.random as jr
+import numpy as np
+from jaxtyping import Float
+
+from .. import policy as policies
+from .._errors import ActionNeverTaken, WeakOverlapWarning
+from .._pqr import PQR, Fit
+from ..baselines import SPLGD
+from ..counterfactual import changed_states
+from ..datasets import PLACES, airline, airline_frame
+from ..datasets._airline import link
+from ..inference import bootstrap
+from ..panel import Panel
+from ..reward import Joint
+from ._airline import COMPETITORS, FITTED, NEVER, POOLED
+
+if TYPE_CHECKING:
+    import polars as pl
+
+DISCOUNT = 0.95
+TOLD = {"discount": DISCOUNT, "anchor": "out"}
+TRAIN, TEST = (13, 14), 15
+SERVE = 1
+"""The column of serving."""
+TOP = 5
+BOOTSTRAP_SEED = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """Decisions to fit, and those to foresee."""
+
+    panel: Panel
+    test: "pl.DataFrame"
+
+    @property
+    def served(self) -> np.ndarray:
+        return self.test["seg_entry_tplus1"].to_numpy()
+
+    @property
+    def present(self) -> np.ndarray:
+        """Whether the carrier serves the market already."""
+        return self.test["seg_entry_t"].to_numpy()
+
+
+@lru_cache(maxsize=1)
+def _frame() -> "pl.DataFrame":
+    return airline_frame()
+
+
+@lru_cache(maxsize=2)
+def sample_of(name: str, markets: int) -> Sample:
+    """A carrier's decisions, or those of all that ever serve a market."""
+    import polars as pl
+
+    frame = _frame().filter(pl.col("period") == TEST)
+    carrier = None if name == POOLED else name
+    panel = airline(carrier, periods=TRAIN)
+    kept = set(np.unique(np.linspace(1, 1770, markets).round().astype(int)).tolist())
+    test = frame.filter(
+        pl.col("carrier") != NEVER if carrier is None else pl.col("carrier") == carrier
+    ).filter(pl.col("Segid").is_in(kept))
+    names = set(test["market"])
+    inside = np.array([label in names for label in panel.unit_labels])
+    return Sample(panel.select(inside[panel.unit]), test)
+
+
+def light(seed: int = 0) -> PQR:
+    """What the bootstrap refits: quick, and of the default's kind."""
+    reward = Joint(training=None, rounds=1)
+    return PQR(**TOLD, policy="logit", reward=reward, seed=seed)
+
+
+def fit(sample: str, method: str, markets: int, seed: int) -> list[dict[str, Any]]:
+    """Rewards, chances and log-likelihoods of period 15, market by market."""
+    found = sample_of(sample, markets)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", WeakOverlapWarning)  # the diagnostics say it
+        estimate, note = _estimate(found, method, seed)
+    states = found.test
+    log_prob = estimate.log_policy(states)
+    taken = log_prob[np.arange(len(log_prob)), found.served]
+    worth = np.full(len(taken), np.nan)
+    if method in FITTED:
+        worth = estimate.reward(states)[:, SERVE]
+    about = {"sample": sample, "method": method, "seed": seed}
+    rows = [
+        {
+            "kind": "market",
+            **about,
+            "carrier": carrier,
+            "market": number,
+            "present": present,
+            "served": served,
+            "loglik": gain,
+            "probability": chance,
+            "reward": None if np.isnan(reward) else reward,
+        }
+        for carrier, number, present, served, gain, chance, reward in zip(
+            states["carrier"],
+            states["Segid"],
+            found.present.tolist(),
+            found.served.tolist(),
+            taken.tolist(),
+            np.exp(log_prob[:, SERVE]).tolist(),
+            worth.tolist(),
+            strict=True,
+        )
+    ]
+    rows.append({"kind": "note", **about, "note": note})
+    if isinstance(estimate, Fit):
+        rows += [{**about, **row} for row in _competition(estimate, found)]
+    return rows
+
+
+def replicates(sample: str, markets: int, replicates: list[int]) -> list[dict[str, Any]]:
+    """How rewards and the effects of competition vary over draws of markets."""
+    found = sample_of(sample, markets)
+    statistic = Drawn(found.test.select(found.panel.encoding.names).to_numpy())
+    drawn = bootstrap(
+        light(),
+        found.panel,
+        statistic,
+        replicates=range(*replicates),
+        seed=BOOTSTRAP_SEED,
+        estimate=np.zeros(len(found.test) + 2 * (1 + len(COMPETITORS))),
+    )
+    size = len(found.test)
+    worth, means = drawn.draws[:, :size], drawn.draws[:, size:]
+    best = np.argsort(-worth, axis=1)[:, :TOP]
+    times = np.bincount(best.ravel(), minlength=size)
+    rows: list[dict[str, Any]] = [
+        {
+            "kind": "spread",
+            "sample": sample,
+            "market": number,
+            "draws": len(worth),
+            "sum": total,
+            "squares": squares,
+            "top": top,
+        }
+        for number, total, squares, top in zip(
+            found.test["Segid"],
+            worth.sum(axis=0).tolist(),
+            (worth**2).sum(axis=0).tolist(),
+            times.tolist(),
+            strict=True,
+        )
+    ]
+    ends = found.test.select("origin", "dest").to_numpy()
+    for number, top, mean in zip(drawn.replicates, best, means, strict=True):
+        shared = set.intersection(*(set(pair) for pair in ends[top].tolist()))
+        about = {"sample": sample, "replicate": int(number)}
+        rows.append({"kind": "hub", **about, "hub": min(shared, default="none")})
+        for place, competitors in enumerate((None, *COMPETITORS)):
+            reward, probability = mean.reshape(2, -1)[:, place].tolist()
+            scenario = {"competitors": competitors, "reward": reward}
+            rows.append({"kind": "drawn", **about, **scenario, "probability": probability})
+    rows += [
+        {"kind": "failure", "sample": sample, "replicate": n, "note": message}
+        for n, message in drawn.failures
+    ]
+    return rows
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Of a fit: the reward of serving each market, and its mean and chance by the number
+    of competitors."""
+
+    states: np.ndarray
+
+    def __call__(self, fit: Fit) -> Float[np.ndarray, " entry"]:
+        column = fit.encoding.names.index("nonstop_comps")
+        rewards, chances = [], []
+        for competitors in (None, *COMPETITORS):
+            states = self.states.copy()
+            if competitors is not None:
+                states[:, column] = competitors
+            rewards.append(fit.reward(states)[:, SERVE])
+            chances.append(np.exp(fit.log_policy(states)[:, SERVE]).mean())
+        means = [reward.mean() for reward in rewards]
+        return np.concatenate([rewards[0], means, chances])
+
+
+def data() -> list[dict[str, Any]]:
+    """What can be checked about the files and their codes."""
+    import polars as pl
+
+    frame = _frame()
+    first = frame.filter(pl.col("carrier") == "AA", pl.col("period") == TRAIN[0])
+    line = [
+        great_circle(PLACES[start - 1], PLACES[end - 1])
+        for start, end in zip(first["csa_code_origin"], first["csa_code_dest"], strict=True)
+    ]
+    sizes = frame.select(pl.col("carrier", "market", "period").n_unique()).row(0)
+    linked = link(frame, ["Segid"]).select("period", "next_Segid")
+    rows = [
+        ("carriers, markets, periods", " x ".join(f"{size:,}" for size in sizes)),
+        ("rows", f"{len(frame):,}"),
+        ("rows of periods 13 and 14 linked to the next", _linked(linked, TRAIN)),
+        ("rows of period 15 with a next state", _linked(linked, (TEST,))),
+        (
+            "distance in the files and between the named airports, correlation",
+            f"{np.corrcoef(line, first['Dist'])[0, 1]:.5f}",
+        ),
+        ("largest population", _largest(frame)),
+    ]
+    rows += [(f"largest share of {code}", text) for code, text in _hubs(frame).items()]
+    for period in (*TRAIN, TEST):
+        part = frame.filter(pl.col("period") == period)
+        switch = (part["seg_entry_t"] != part["seg_entry_tplus1"]).mean()
+        rows.append((f"rows that switch in period {period}", f"{switch:.1%}"))
+    return [{"kind": "data", "check": check, "found": found} for check, found in rows]
+
+
+def never() -> list[dict[str, Any]]:
+    """What the software says of a carrier that serves no market."""
+    try:
+        light().fit(airline(NEVER, periods=TRAIN))
+        said = "nothing"
+    except ActionNeverTaken as problem:
+        said = str(problem)
+    return [{"kind": "never", "sample": NEVER, "note": said}]
+
+
+PARTS = {"data": data, "never": never, "fit": fit, "replicates": replicates}
+
+
+def great_circle(start, end) -> float:
+    """Thousands of miles."""
+    north = np.radians([start.latitude, end.latitude])
+    east = np.radians([start.longitude, end.longitude])
+    half = np.sin(np.diff(north) / 2) ** 2
+    half = half + np.cos(north[0]) * np.cos(north[1]) * np.sin(np.diff(east) / 2) ** 2
+    return float(2 * 3.9588 * np.arcsin(np.sqrt(half))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class Chooser:
+    """A policy without a reward."""
+
+    panel: Panel
+    policy: Any
+
+    def log_policy(self, states: Any) -> np.ndarray:
+        return self.policy.log_prob(self.panel.encoding.encode_any(states))
+
+
+@dataclass(frozen=True, eq=False)
+class SameAgain:
+    """Serving at the rate of those who served, or did not, in the panel."""
+
+    rate: Float[np.ndarray, " present"]
+    column: int
+
+    def log_prob(self, state: np.ndarray) -> np.ndarray:
+        rate = self.rate[state[:, self.column].astype(int)]
+        return np.log(np.stack([1 - rate, rate], axis=1))
+
+
+def _estimate(found: Sample, method: str, seed: int) -> tuple[Any, str]:
+    panel = found.panel
+    if method in ("logit", "network"):
+        fitted = policies.resolve(method).fit(panel, key=jr.key(seed))
+        return Chooser(panel, fitted.policy), fitted.note
+    if method == "same":
+        column = panel.encoding.names.index("seg_entry_t")
+        present, served = panel.state[:, column], panel.action == SERVE
+        # Half a row more of each, so that what never happened is not impossible.
+        rate = [
+            (served[present == k].sum() + 0.5) / ((present == k).sum() + 1) for k in (0, 1)
+        ]
+        return Chooser(panel, SameAgain(np.array(rate), column)), f"rates {rate}"
+    if method == "splgd":
+        fitted = SPLGD(DISCOUNT, intercepts=True, seed=seed).fit(panel).grounded("out")
+        return fitted, fitted.note
+    models = {
+        "default": lambda: PQR(**TOLD, seed=seed),
+        "light": lambda: light(seed),
+        "paper": lambda: PQR.paper(**TOLD, study="airline", seed=seed),
+        "paper-epochs": lambda: PQR.paper(
+            **TOLD, study="airline", reading="epochs", seed=seed
+        ),
+    }
+    fitted = models[method]().fit(panel)
+    return fitted, "; ".join(f"{stage}: {note}" for stage, note in fitted.stages.items())
+
+
+def _competition(estimate: Fit, found: Sample) -> list[dict[str, Any]]:
+    """Mean reward and chance of serving by the number of competitors."""
+    result = changed_states(
+        estimate,
+        found.panel,
+        {"nonstop_comps": list(map(float, COMPETITORS))},
+        states=found.test,
+    )
+    rows = [row for row in result.rows() if row["action"] == "serve"]
+    return [
+        {
+            "kind": "competition",
+            "competitors": competitors,
+            "reward": row["reward"],
+            "probability": row["probability"],
+            "outside": row["outside"],
+            "near": row["near"],
+            "mark": row["mark"],
+        }
+        for competitors, row in zip((None, *COMPETITORS), rows, strict=True)
+    ]
+
+
+def _linked(frame: "pl.DataFrame", periods: tuple[int, ...]) -> str:
+    import polars as pl
+
+    part = frame.filter(pl.col("period").is_in(periods))
+    return f"{part['next_Segid'].is_not_null().sum():,} of {len(part):,}"
+
+
+def _largest(frame: "pl.DataFrame") -> str:
+    row = frame.sort("pop_origin", descending=True).row(0, named=True)
+    return f"{row['origin']}, {row['pop_origin']:,.0f}"
+
+
+def _hubs(frame: "pl.DataFrame") -> dict[str, str]:
+    import polars as pl
+
+    ends = [("origin", "orig_share"), ("dest", "dest_share")]
+    both = pl.concat(
+        [
+            frame.select(
+                "carrier", pl.col(area).alias("area"), pl.col(share).alias("share")
+            )
+            for area, share in ends
+        ]
+    )
+    means = both.group_by("carrier", "area").agg(pl.col("share").mean())
+    best = means.sort("share", descending=True).unique("carrier", keep="first")
+    return {
+        row["carrier"]: f"{row['area']}, {row['share']:.2f}"
+        for row in best.sort("carrier").iter_rows(named=True)
+        if row["share"] > 0
+    }
