@@ -79,7 +79,7 @@ class Convergence(Study):
         for score, words in ERRORS.items():
             _draw(by_cell, folder, score, words)
         _draw_bounds(by_cell, folder)
-        write_markdown("Convergence", found, folder)
+        write_markdown("Convergence", found, folder, meaning=MEANING)
         return "\n\n".join([MEANING, *(table.text() for table in found)])
 
 
@@ -149,7 +149,7 @@ def _claims(frame, where: str) -> Any:
                 sides = [scores_by(part, error, steps=n) for n in (most, fewest)]
                 text += f" than at {fewest:,}"
                 claims.append(claim_below(text, *sides, relative=True))
-            text = f"At n = {most:,} it is below the bound's terms with C = 1"
+            text = f"At n = {most:,} the error of {name} by {method} is below its bound"
             bound = error.replace("mae", "bound")
             sides = [scores_by(part, score, steps=most) for score in (error, bound)]
             claims.append(claim_below(text, *sides, relative=True))

@@ -26,6 +26,7 @@ class Chart:
     published: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
     level: float | None = None
     """Where a horizontal line marks an estimate that says nothing."""
+    y_scale: str = "log"
     levels: Mapping[str, Mean] = field(default_factory=dict)
     """By method, the mean of those that have no size: dashed, with its standard error."""
 
@@ -123,7 +124,7 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
     if chart.level is not None:
         axis.axhline(chart.level, color="0.6", linewidth=0.8, linestyle=":")
     axis.set_xscale("log")
-    axis.set_yscale("log")
+    axis.set_yscale(chart.y_scale)
     axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axis.minorticks_off()
     axis.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)

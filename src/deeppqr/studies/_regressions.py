@@ -60,7 +60,7 @@ def noise(world: Any, fit: Fit, regression: Regression) -> float:
     """
     jumps = world.transition.common
     share = np.zeros(len(regression.action))
-    for action in np.unique(regression.action):
-        rows = regression.action == action
-        share[rows] = world.transition.outcomes(regression.state[rows], action).rest
+    for index, label in enumerate(world.actions):
+        rows = regression.action == index
+        share[rows] = world.transition.outcomes(regression.state[rows], label).rest
     return float(share.mean() * np.var(fit.estimate(jumps).value))

@@ -11,9 +11,9 @@ METHODS = {
     "default": "PQR with every stage chosen by itself",
 }
 NETWORKS = {
-    "policy": "policy: log-loss per decision",
-    "q": "Q: mean square of V(s') - E[V(s')|s], anchor rows",
-    "reward": "reward: mean square of V(s') - E[V(s')|s,a]",
+    "policy": "log-loss per decision",
+    "q": "mean square of V(s') - E[V(s')|s, anchor]",
+    "reward": "mean square of V(s') - E[V(s')|s,a]",
 }
 MEANING = """\
 `loss` is on the decisions that were fitted, `fresh` on as many others. `floor` is the
@@ -54,7 +54,7 @@ class TrainingError(Study):
                 found.append(_table(part.filter(network=network), network, scale))
             found.append(_claims(part, scale))
             _draw(part, folder, f"training-error-scale-{scale:g}")
-        write_markdown("Training error", found, folder)
+        write_markdown("Training error", found, folder, meaning=MEANING)
         return "\n\n".join([MEANING, *(table.text() for table in found)])
 
 
@@ -82,7 +82,7 @@ def _table(frame, network: str, scale: float) -> Any:
         ]
         for p, method in frame.select("p", "method").unique(maintain_order=True).rows()
     ]
-    title = f"Scale {scale:g}, {NETWORKS[network]} (standard error)"
+    title = f"Scale {scale:g}, {network}: {NETWORKS[network]} (standard error)"
     return Table(title, ["", *shown.values()], rows)
 
 
@@ -101,9 +101,10 @@ def _draw(frame, folder, name: str) -> None:
         charts.append(
             chart_of(
                 means(part, ["method", "p"], "loss"),
-                title=words.split(":")[0],
+                title=f"network for {network}",
                 x_label="state variables p",
-                y_label=words.split(": ")[1].split(",")[0],
+                y_label=words,
+                y_scale="linear" if network == "policy" else "log",
                 published=floors,
             )
         )
@@ -124,6 +125,6 @@ def _claims(frame, scale: float) -> Any:
             loss, constant = (
                 scores_by(pairs, name, **where) for name in ("fresh_loss", "fresh_constant")
             )
-            text = f"On fresh decisions the {network} of {method} is better than a constant"
+            text = f"On fresh decisions {method} foresees more than a constant ({network})"
             claims.append(claim_below(text, loss, constant))
     return Claims(f"What trained networks would show, at scale {scale:g}", claims)
