@@ -1,6 +1,6 @@
 """What a paper claims, held against a table: "agrees", "disagrees" or "cannot tell"."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, stdev
@@ -13,7 +13,7 @@ AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "cannot tell"
 STANDARD_ERRORS = 2.0
 """How far from zero a mean difference must be to decide."""
 
-Scores = Mapping[Hashable, float]
+Scores = Mapping[Any, float]
 """A score by seed, or by whatever else pairs two scores."""
 
 
@@ -71,7 +71,7 @@ def claim_below(
 
 def scores_by(
     frame: "pl.DataFrame", score: str, *, pair: str = "seed", **where: Any
-) -> dict[Hashable, float]:
+) -> dict[Any, float]:
     """A score by seed, over the rows whose columns have the values of `where`."""
     kept = frame.filter(**where).drop_nulls(score)
     return dict(zip(kept[pair], kept[score], strict=True))

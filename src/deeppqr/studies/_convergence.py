@@ -120,18 +120,24 @@ def _draw_bounds(by_cell, folder) -> None:
     from ._figures import Chart, draw_charts
     from ._tables import means
 
-    shown = ("reward_mae", "reward_bound", "complexity_q", "complexity_reward")
+    shown = {
+        "reward_bound": "bound of r's error, C = 1",
+        "complexity_q": "FQI-I's labels",
+        "complexity_reward": "RE's labels",
+        "reward_mae": "error of r",
+        "policy_error": "error of log pi",
+    }
     charts = []
     for (scale, p), part in by_cell:
         for (method,), of_method in part.group_by("method", maintain_order=True):
             lines = {
-                TERMS[term]: {
-                    n: mean for (n,), mean in means(of_method, ["steps"], term).items()
-                }
-                for term in (*shown, "policy_error")
+                words: {n: mean for (n,), mean in means(of_method, ["steps"], term).items()}
+                for term, words in shown.items()
             }
             title = f"{method}, scale {scale:g}, p = {p}"
-            charts.append(Chart(title, "decisions n", "terms for r, C = 1", lines))
+            charts.append(
+                Chart(title, "decisions n", "mean absolute error, and terms", lines)
+            )
     draw_charts(charts, folder, "convergence-bound")
 
 

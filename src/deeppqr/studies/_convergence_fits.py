@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._pqr import Fit
+from ..panel import Panel
 from ._kernel import kernel_complexity
 from ._measure import NOTE_LENGTH, q_errors, reward_errors, timed
 from ._methods import METHODS, Estimate
@@ -71,11 +72,16 @@ def bound_terms(
     """
     discount, panel = fit.discount, problem.panel
     rng = np.random.default_rng(seed)
-    of_q, of_reward = anchor_regression(fit, panel), reward_regression(fit, panel)
+    both = np.column_stack([panel.state, panel.action])
+    at_anchor = panel.has_next & (panel.action == problem.anchor)
+    of_q = anchor_regression(fit, _distinct(panel, both, at_anchor, kernel_rows, rng))
+    of_reward = reward_regression(
+        fit, _distinct(panel, both, panel.has_next, kernel_rows, rng)
+    )
     # The theorem's labels for FQI-I are the anchor's Q: g + discount V(s'), with g = 0.
-    q_term = _complexity(of_q.state, discount * of_q.target, kernel_rows, rng)
-    both = np.column_stack([of_reward.state, of_reward.action])
-    reward_term = _complexity(both, of_reward.target, kernel_rows, rng)
+    q_term = kernel_complexity(of_q.state, discount * of_q.target)
+    inputs = np.column_stack([of_reward.state, of_reward.action])
+    reward_term = kernel_complexity(inputs, of_reward.target)
     rounds = fit.provenance["rounds"]
     missing = 0.0 if rounds is None else discount**rounds
     gap = np.abs(fit.log_policy(problem.states) - problem.log_policy)
@@ -95,11 +101,12 @@ def bound_terms(
     }
 
 
-def _complexity(
-    inputs: np.ndarray, target: np.ndarray, rows: int, rng: np.random.Generator
-) -> float:
-    """Of some rows at random, one for each input: paths come back to where they were."""
-    order = rng.permutation(len(inputs))[: 2 * rows]
+def _distinct(
+    panel: Panel, inputs: np.ndarray, among: np.ndarray, rows: int, rng: np.random.Generator
+) -> Panel:
+    """Some rows at random, one for each input: paths come back to where they were."""
+    order = rng.permutation(np.flatnonzero(among))[: 2 * rows]
     _, first = np.unique(np.round(inputs[order], 9), axis=0, return_index=True)
-    kept = order[np.sort(first)[:rows]]
-    return kernel_complexity(inputs[kept], target[kept])
+    kept = np.zeros(len(panel), dtype=bool)
+    kept[order[np.sort(first)[:rows]]] = True
+    return panel.select(kept)

@@ -53,13 +53,18 @@ class QRecovery(Study):
         return [recover_q(**task.parameters)]
 
     def report(self, frame, folder):
+        import polars as pl
+
         from ._tables import write_markdown
 
+        frame = frame.with_columns(pl.col("progress").cast(pl.Float64))
         found: list[Any] = [_methods_table(frame)]
         for (scale,), part in sorted(frame.group_by("scale"), key=lambda group: group[0]):
+            curves = part["progress"].count() > 0
             for score, words in SCORES.items():
                 found.append(_table(part, f"scale {scale:g}: {words}", score))
-                _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
+                if curves:
+                    _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
             found.append(_claims(part, scale))
         write_markdown("Q recovery", found, folder)
         return "\n\n".join(table.text() for table in found)
