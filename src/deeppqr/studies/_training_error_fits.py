@@ -12,8 +12,8 @@ from ._methods import METHODS
 from ._problem import SCORED, pose
 from ._regressions import Regression, anchor_regression, noise, reward_regression
 
-TRUTH_ROWS = 5_000
-"""Rows at which the true V is computed."""
+MAX_ROWS = 5_000
+"""Decisions that a loss is the mean over; more are thinned out evenly."""
 
 
 def training_errors(cell: dict[str, Any], method: str, seed: int) -> list[dict[str, Any]]:
@@ -24,8 +24,10 @@ def training_errors(cell: dict[str, Any], method: str, seed: int) -> list[dict[s
     fit = estimate.fit
     assert fit is not None
     fresh = world.simulate(steps=cell["steps"], units=cell["units"], seed=SCORED + seed)
+    shares = log_shares(panel)
+    panel, fresh = _thinned(panel), _thinned(fresh)
     found = {
-        "policy": _of_policy(world, fit, panel, fresh),
+        "policy": _of_policy(world, fit, shares, panel, fresh),
         "q": _of_regression(
             world, fit, *(anchor_regression(fit, d) for d in (panel, fresh))
         ),
@@ -48,16 +50,21 @@ def training_errors(cell: dict[str, Any], method: str, seed: int) -> list[dict[s
     return [{**about, "network": name, **losses} for name, losses in found.items()]
 
 
-def _of_policy(world: Any, fit: Fit, panel: Panel, fresh: Panel) -> dict[str, Any]:
+def _thinned(panel: Panel) -> Panel:
+    return panel.select(np.arange(len(panel)) % -(-len(panel) // MAX_ROWS) == 0)
+
+
+def _of_policy(
+    world: Any, fit: Fit, shares: np.ndarray, panel: Panel, fresh: Panel
+) -> dict[str, Any]:
     """Log-loss per decision, beside the true policy's and that of fixed shares."""
 
     def losses(data: Panel) -> list[float]:
         taken = np.arange(len(data)), data.action
         learned = fit.estimate.policy.log_prob(data.state)[taken]
-        shares = log_shares(panel)[data.action]
         # The true policy's loss on these very decisions, so that luck is common to both.
         truth = world.log_policy(data.state)[taken]
-        return [-float(np.mean(values)) for values in (learned, truth, shares)]
+        return [-float(np.mean(values)) for values in (learned, truth, shares[data.action])]
 
     game = fit.estimate.policy
     return {
@@ -75,11 +82,10 @@ def _of_regression(
         [found.loss, noise(world, fit, found), float(np.var(found.target))]
         for found in (trained, fresh)
     )
-    following = trained.next_state[:: max(1, len(trained.next_state) // TRUTH_ROWS)]
     return {
         **_named(trained_losses, fresh_losses),
         "game_loss": None,
-        "target_truth": float(np.var(world.value(following))),
+        "target_truth": float(np.var(world.value(trained.next_state))),
     }
 
 
