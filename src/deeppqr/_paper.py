@@ -30,32 +30,41 @@ PASS_STEPS = {"synthetic": 50, "airline": 4}
 """Minibatches of 1,024 rows in one pass: over 50,000 steps, over a carrier's 3,540 rows."""
 
 
-def paper_stages(study: str, reading: str) -> dict[str, Any]:
-    """The three stages of `PQR.paper`."""
+def paper_stages(study: str, reading: str, progress: float = 1.0) -> dict[str, Any]:
+    """The three stages of `PQR.paper`, or of its beginning.
+
+    `progress` is the share of the printed steps that each network takes. Adagrad's rate
+    is constant, minibatches are numbered and the last step is the one that is kept, so
+    that a share of the steps is how the whole training began.
+    """
     if study not in TABLES:
         raise DataError(f"`study` must be one of {sorted(TABLES)}, but it is {study!r}.")
     if reading not in ("steps", "epochs"):
         raise DataError(f'`reading` must be "steps" or "epochs", but it is {reading!r}.')
+    if not 0 < progress <= 1:
+        raise DataError(f"`progress` must be above 0 and at most 1, not {progress!r}.")
     table = TABLES[study]
     factor = 1 if reading == "steps" else PASS_STEPS[study]
     between = 10 if reading == "steps" else PASS_STEPS[study]
+
+    def looks(row: Row) -> int:
+        return max(1, round(progress * row.steps * factor / between))
 
     def training(row: Row, **changes) -> Training:
         return Training(
             members=1,
             optimiser="adagrad",
             learning_rate=row.learning_rate,
-            max_steps=row.steps * factor,
+            max_steps=looks(row) * between,
             check_every=between,
             **changes,
         )
 
-    q = table["q"]
     return {
         "policy": policy.AIRL(training(table["policy"])),
         "anchor_value": anchor.Fitted(
-            training=training(q, early_stopping=False),
-            max_rounds=q.steps * factor // between,
+            training=training(table["q"], early_stopping=False),
+            max_rounds=looks(table["q"]),
         ),
         "reward": reward.Network(training(table["reward"], early_stopping=False)),
     }

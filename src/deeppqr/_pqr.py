@@ -176,7 +176,7 @@ class PQR:
             panel.actions,
             diagnostics,
             _stage_notes(policy, solution, reward.note),
-            self._provenance(panel, clock),
+            self._provenance(panel, clock, solution),
             self,
         )
 
@@ -209,7 +209,9 @@ class PQR:
             return solver, Affine(reward_stage.KnownLaw(known))
         return anchor_stage.Known(known, anchor), Affine(reward_stage.Known(known))
 
-    def _provenance(self, panel: Panel, clock: "_Clock") -> dict[str, Any]:
+    def _provenance(
+        self, panel: Panel, clock: "_Clock", solution: AnchorSolution
+    ) -> dict[str, Any]:
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         packages = ("deeppqr", "jax", "numpy", "scipy", "scikit-learn")
         return {
@@ -220,6 +222,7 @@ class PQR:
                 "next_states": int(panel.has_next.sum()),
                 "terminal": int(panel.terminal.sum()),
             },
+            "rounds": solution.num_steps,
             "seconds": clock.laps,
             "versions": {name: version(name) for name in packages},
         }
@@ -239,7 +242,8 @@ class Fit:
     stages: dict[str, str]
     """What each stage did and, where it was chosen, why."""
     provenance: dict[str, Any]
-    """Settings, data, times and versions behind this fit."""
+    """Settings, data, times and versions behind this fit; `rounds` is the number of
+    iterations of the anchor's equation, None where it was solved directly."""
     model: PQR | None = field(default=None, metadata={"stored": False})
     """What it was fitted with; None once read from a folder."""
 

@@ -21,6 +21,9 @@ def test_list_names_every_study(capsys):
     printed = capsys.readouterr().out.splitlines()
     names = [
         "reward-recovery",
+        "q-recovery",
+        "training-error",
+        "convergence",
         "error-budget",
         "rust-table-ix",
         "rust-pqr",
@@ -32,7 +35,9 @@ def test_list_names_every_study(capsys):
 
 def test_without_a_name(capsys):
     assert main(["study"]) == 2
-    assert "name one of ['bus-known-cost', 'error-budget', " in capsys.readouterr().err
+    assert "name one of ['bus-known-cost', 'convergence', 'error-budget', " in (
+        capsys.readouterr().err
+    )
 
 
 def test_a_wrong_name_ends_in_one_message(capsys):
@@ -55,7 +60,8 @@ def test_reward_recovery_end_to_end(tmp_path, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "The paper's world at scale 5: mean NMSE of r" in printed
     names = {path.name for path in (tmp_path / "run").iterdir()}
-    figures = {"paper-world.png", "paper-world.pdf"}
+    drawn = ("paper-world", "paper-world-mse", "paper-world-mse-truncated")
+    figures = {f"{name}.{ending}" for name in drawn for ending in ("png", "pdf")}
     texts = {"study.json", "summary.txt", "summary.md", "table.csv"}
     assert names == {"tasks", *texts, *figures}
     table = pl.read_csv(tmp_path / "run" / "table.csv")

@@ -5,7 +5,9 @@ from typing import Any
 from .._errors import DataError
 from ._airline import Airline as Airline
 from ._bus_known_cost import BusKnownCost as BusKnownCost
+from ._convergence import Convergence as Convergence
 from ._error_budget import ErrorBudget as ErrorBudget
+from ._q_recovery import QRecovery as QRecovery
 from ._reward_recovery import RewardRecovery as RewardRecovery
 from ._runner import Outcome as Outcome
 from ._runner import attempt as attempt
@@ -17,11 +19,15 @@ from ._study import Option as Option
 from ._study import Study as Study
 from ._study import Task as Task
 from ._study import all_options as all_options
+from ._training_error import TrainingError as TrainingError
 
 STUDIES: dict[str, Study] = {
     study.name: study
     for study in (
         RewardRecovery(),
+        QRecovery(),
+        TrainingError(),
+        Convergence(),
         ErrorBudget(),
         RustTableIX(),
         RustPQR(),

@@ -26,6 +26,9 @@ class Chart:
     published: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
     level: float | None = None
     """Where a horizontal line marks an estimate that says nothing."""
+    y_scale: str = "log"
+    levels: Mapping[str, Mean] = field(default_factory=dict)
+    """By method, the mean of those that have no size: dashed, with its standard error."""
 
 
 def chart_of(found: Mapping[tuple[Any, ...], Mean], **words: Any) -> Chart:
@@ -36,11 +39,14 @@ def chart_of(found: Mapping[tuple[Any, ...], Mean], **words: Any) -> Chart:
     return Chart(lines=lines, **words)
 
 
-def draw_charts(charts: Sequence[Chart], folder: Path, name: str) -> None:
+def draw_charts(
+    charts: Sequence[Chart], folder: Path, name: str, *, sharey: bool = True
+) -> None:
     """The charts side by side; a method has the same look in all of them."""
-    names = list(dict.fromkeys(line for chart in charts for line in chart.lines))
+    named = [line for chart in charts for line in (*chart.lines, *chart.levels)]
+    names = list(dict.fromkeys(named))
     looks = {line: _look(number) for number, line in enumerate(names)}
-    with open_figure(folder, name, len(charts), sharey=True) as axes:
+    with open_figure(folder, name, len(charts), sharey=sharey) as axes:
         for axis, chart in zip(axes, charts, strict=True):
             _draw(axis, chart, looks)
         handles = {}
@@ -104,6 +110,11 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
         axis.errorbar(
             at, [line[size].value for size in at], bars, label=name, **looks[name]
         )
+    for name, mean in chart.levels.items():
+        color = looks[name]["color"]
+        axis.axhline(mean.value, label=name, color=color, linestyle="--", linewidth=1.0)
+        low, high = mean.value - (mean.error or 0.0), mean.value + (mean.error or 0.0)
+        axis.axhspan(max(low, 0.0), high, color=color, alpha=0.15, linewidth=0)
     for name, line in chart.published.items():
         at = [size for size in sorted(line) if size in sizes]
         style = {"color": "0.5", "linestyle": "--", "linewidth": 0.8}
@@ -113,7 +124,7 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
     if chart.level is not None:
         axis.axhline(chart.level, color="0.6", linewidth=0.8, linestyle=":")
     axis.set_xscale("log")
-    axis.set_yscale("log")
+    axis.set_yscale(chart.y_scale)
     axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
     axis.minorticks_off()
     axis.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)

@@ -18,7 +18,7 @@ SAMQ_SLOPES = np.array([-1.0, 0.0, 0.0])
 def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
     """The row of a method: its errors, its time, what it was given."""
     problem = pose(cell, seed)
-    estimate, seconds = _timed(METHODS[method], problem, seed)
+    estimate, seconds = timed(METHODS[method], problem, seed)
     return {
         **cell,
         "method": method,
@@ -39,7 +39,7 @@ def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
 def budget(cell: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
     """The row of a variant: the error of every part, at the scored states."""
     problem = pose(cell, seed)
-    estimate, seconds = _timed(VARIANTS[variant], problem, seed)
+    estimate, seconds = timed(VARIANTS[variant], problem, seed)
     return {
         "cell": cell_name(cell).replace("_", " "),
         **cell,
@@ -53,7 +53,8 @@ def budget(cell: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _timed(method: Method, problem: Problem, seed: int) -> tuple[Estimate, float]:
+def timed(method: Method, problem: Problem, seed: int) -> tuple[Estimate, float]:
+    """The estimate of a method and the seconds it took."""
     start = time.perf_counter()
     estimate = method(problem.world, problem.panel, seed)
     return estimate, round(time.perf_counter() - start, 3)
@@ -74,6 +75,28 @@ def other_errors(problem: Problem, estimate: Estimate) -> dict[str, float | None
         gap = problem.log_policy - estimate.log_policy(problem.states)
         policy_kl = float(np.mean(np.sum(np.exp(problem.log_policy) * gap, axis=1)))
     return {"q_mse": q_mse, "policy_kl": policy_kl}
+
+
+def q_errors(truth: np.ndarray, q: np.ndarray) -> dict[str, float]:
+    """How far Q is from the truth: as it is, its mean, and between the actions of a state.
+
+    An error is also given as a share of the truth's own variance: of all values for Q as
+    it is, within states for differences between actions.
+    """
+    gap = q - truth
+    mse, between = float(np.mean(gap**2)), _centred_square(gap)
+    return {
+        "q_mse": mse,
+        "q_nmse": mse / float(np.var(truth)),
+        "q_bias": float(np.mean(gap)),
+        "q_centred_mse": between,
+        "q_centred_nmse": between / _centred_square(truth),
+    }
+
+
+def _centred_square(values: np.ndarray) -> float:
+    """The mean square around each state's mean."""
+    return float(np.mean((values - values.mean(axis=1, keepdims=True)) ** 2))
 
 
 def mape(problem: Problem, estimate: Estimate) -> float | None:

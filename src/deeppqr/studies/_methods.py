@@ -11,7 +11,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._errors import DataError
-from .._pqr import PQR
+from .._paper import paper_stages
+from .._pqr import PQR, Fit
 from ..baselines import (
     DAIRL,
     SPLGD,
@@ -41,6 +42,8 @@ class Estimate:
     given: str = NOTHING
     """Which truth the method was handed."""
     note: str = ""
+    fit: Fit | None = None
+    """PQR's own fit, where the method is one of its kind."""
 
 
 Method = Callable[[Any, Panel, int], Estimate]
@@ -103,16 +106,18 @@ def one_parameter(world: Any, panel: Panel, seed: int) -> Estimate:
 
 
 @method("paper")
-def paper(world: Any, panel: Panel, seed: int, *, reading: str = "steps") -> Estimate:
-    """The paper as written, its steps read as gradient steps."""
-    told = {**preferences(world), **anchoring(world)}
-    return _of_pqr(PQR.paper(**told, reading=reading, seed=seed), panel)
+def paper(
+    world: Any, panel: Panel, seed: int, *, reading: str = "steps", progress: float = 1.0
+) -> Estimate:
+    """The paper as written, its steps read as gradient steps; or its beginning."""
+    stages = paper_stages("synthetic", reading, progress)
+    return estimate_pqr(world, panel, seed, **stages)
 
 
 @method("paper-epochs")
-def paper_epochs(world: Any, panel: Panel, seed: int) -> Estimate:
+def paper_epochs(world: Any, panel: Panel, seed: int, **beginning: Any) -> Estimate:
     """The paper as written, its steps read as passes over the data."""
-    return paper(world, panel, seed, reading="epochs")
+    return paper(world, panel, seed, reading="epochs", **beginning)
 
 
 @method("maxent")
@@ -179,7 +184,7 @@ def oracle(world: Any, panel: Panel, seed: int) -> Estimate:
 def _of_pqr(model: PQR, panel: Panel) -> Estimate:
     fit = model.fit(panel)
     note = "; ".join(f"{stage}: {note}" for stage, note in fit.stages.items())
-    return Estimate(fit.reward, fit.q, fit.log_policy, fit.diagnostics, note=note)
+    return Estimate(fit.reward, fit.q, fit.log_policy, fit.diagnostics, note=note, fit=fit)
 
 
 def _of_baseline(baseline: AbstractBaseline, world: Any, panel: Panel) -> Estimate:

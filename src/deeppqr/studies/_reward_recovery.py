@@ -46,6 +46,18 @@ PUBLISHED_SLOPES = {
 compares -theta with +theta: there a perfect fit scores 4/3."""
 
 
+TRUNCATED = 9.0
+"""Where the paper's figure cuts mean squared errors off."""
+
+PQRS = ("default", "paper", "paper-epochs")
+COMPETITORS = {
+    "maxent": "MaxEnt-IRL",
+    "dairl": "D-AIRL",
+    "splgd-truth": "SPL-GD given the true Q and V",
+}
+"""The methods of the paper's figure, as it runs them."""
+
+
 class RewardRecovery(Study):
     """The reward-recovery benchmark: one task per world, size, method and seed."""
 
@@ -78,26 +90,75 @@ class RewardRecovery(Study):
 
 
 def _report_paper(frame, folder) -> list[Any]:
-    """Mean NMSE by p, a table and a panel per scale."""
-    from ._figures import chart_of, draw_charts
-    from ._tables import means, method_table
+    """Mean NMSE and MSE by p, tables and a panel per scale, and the paper's claims."""
+    import polars as pl
 
-    tables, charts = [], []
+    from ._tables import method_table
+
+    tables: list[Any] = []
+    frame = frame.with_columns(truncated_mse=pl.col("mse").clip(upper_bound=TRUNCATED))
     for (scale,), part in sorted(frame.group_by("scale"), key=lambda found: found[0]):
-        title = f"The paper's world at scale {scale:g}: mean NMSE of r (standard error)"
+        world = f"The paper's world at scale {scale:g}"
+        title = f"{world}: mean NMSE of r (standard error)"
         table = method_table(part, title, over="p", score="nmse")
         tables.append(_with_verdicts(table, part))
-        charts.append(
-            chart_of(
-                means(part, ["method", "p"], "nmse"),
-                title=f"scale {scale:g}",
-                x_label="state variables p",
-                y_label="NMSE of r",
-                level=1.0,
-            )
-        )
-    draw_charts(charts, folder, "paper-world")
+        title = f"{world}: mean squared error of r (standard error)"
+        tables.append(method_table(part, title, over="p", score="mse"))
+        claims = _claims(part, f"{world}: the paper's claims, by squared error")
+        tables += [claims] if claims.claims else []
+    _draw_paper(frame, folder, "paper-world", "nmse", y_label="NMSE of r", level=1.0)
+    _draw_paper(frame, folder, "paper-world-mse", "mse", y_label="MSE of r")
+    words = f"MSE of r, truncated at {TRUNCATED:g}"
+    name = "paper-world-mse-truncated"
+    _draw_paper(frame, folder, name, "truncated_mse", y_label=words, level=TRUNCATED)
     return tables
+
+
+def _draw_paper(frame, folder, name: str, score: str, **words: Any) -> None:
+    """A panel per scale, a line per method over p."""
+    from ._figures import chart_of, draw_charts
+    from ._tables import means
+
+    charts = [
+        chart_of(
+            means(part, ["method", "p"], score),
+            title=f"scale {scale:g}",
+            x_label="state variables p",
+            **words,
+        )
+        for (scale,), part in sorted(frame.group_by("scale"), key=lambda found: found[0])
+    ]
+    draw_charts(charts, folder, name)
+
+
+def _claims(frame, title: str) -> Any:
+    """What the paper says of its figure, on the pairs of p and seed."""
+    import polars as pl
+
+    from ._claims import Claims, claim_below, scores_by
+
+    pairs = frame.with_columns(pl.format("p={} seed={}", "p", "seed").alias("pair"))
+    run = set(frame["method"])
+    rivals = {name: words for name, words in COMPETITORS.items() if name in run}
+
+    def smaller(text: str, one: str, other: str) -> None:
+        sides = (scores_by(pairs, "mse", pair="pair", method=name) for name in (one, other))
+        claims.append(claim_below(text, *sides, relative=True))
+
+    claims: list[Any] = []
+    for pqr in [name for name in PQRS if name in run]:
+        for rival, words in rivals.items():
+            smaller(f"PQR ({pqr}) is more accurate than {words}", pqr, rival)
+        smallest, largest = frame["p"].min(), frame["p"].max()
+        if smallest != largest:
+            of_pqr = frame.filter(method=pqr)
+            sides = (scores_by(of_pqr, "mse", p=p) for p in (smallest, largest))
+            text = f"The error of PQR ({pqr}) grows from p = {smallest} to {largest}"
+            claims.append(claim_below(text, *sides, relative=True))
+    for rival, words in rivals.items():
+        if rival != "maxent" and "maxent" in rivals:
+            smaller(f"MaxEnt-IRL is worse than {words}", rival, "maxent")
+    return Claims(title, claims)
 
 
 def _with_verdicts(table, frame) -> Any:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -23,6 +23,15 @@ class Mean(NamedTuple):
     def __str__(self) -> str:
         error = "" if self.error is None else f" ({self.error:.2g})"
         return f"{self.value:.3g}{error}"
+
+
+@runtime_checkable
+class Printed(Protocol):
+    """What a report consists of: tables, and what is printed like them."""
+
+    def text(self) -> str: ...
+
+    def markdown(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -79,9 +88,12 @@ class Table:
         return "\n".join(lines)
 
 
-def write_markdown(heading: str, tables: Sequence[Table], folder: Path) -> None:
-    """The tables as `summary.md`."""
-    parts = [f"# {heading}", *(table.markdown() for table in tables)]
+def write_markdown(
+    heading: str, tables: Sequence[Printed], folder: Path, *, meaning: str | None = None
+) -> None:
+    """The tables as `summary.md`, after a paragraph that explains them."""
+    words = [meaning] if meaning else []
+    parts = [f"# {heading}", *words, *(table.markdown() for table in tables)]
     (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

@@ -1,0 +1,158 @@
+"""Q recovery: the error of Q as the paper's networks are trained, beside MaxEnt-IRL's."""
+
+from functools import partial
+from typing import Any, ClassVar
+
+from ._cells import PAPER_OPTIONS, cell_name, paper_cells
+from ._study import Option, Study, Task, choose
+
+METHODS = {
+    "paper": "PQR as printed, its steps read as gradient steps",
+    "paper-epochs": "PQR as printed, its steps read as passes over the data",
+    "default": "PQR with every stage chosen by itself",
+    "maxent": "MaxEnt-IRL given the true Q at the origin, as in the paper",
+    "maxent-raw": "MaxEnt-IRL given nothing: its energies as they are",
+}
+TRAINED = ("paper", "paper-epochs")
+"""Methods whose training can be stopped on the way."""
+SCORES = {
+    "q_mse": "mean squared error of Q",
+    "q_nmse": "mean squared error of Q over its variance",
+    "q_centred_nmse": "error of Q's differences between actions over their variance",
+}
+
+
+class QRecovery(Study):
+    """The paper's figure "MSE for Q-function recovery", one task per point of a curve."""
+
+    name = "q-recovery"
+    title = "the error of Q along the training of the paper's networks"
+    options: ClassVar = {
+        **PAPER_OPTIONS,
+        "progress": Option(
+            float, "+", [0.1, 0.25, 0.5, 1.0], "shares of the paper's training steps"
+        ),
+        "methods": Option(str, "+", list(METHODS), f"among {', '.join(METHODS)}"),
+    }
+
+    def tasks(self, settings):
+        methods = choose("methods", settings["methods"], METHODS)
+        tasks = []
+        for cell in paper_cells(settings):
+            for seed in settings["seeds"]:
+                for method in methods:
+                    shares = settings["progress"] if method in TRAINED else [None]
+                    for share in shares:
+                        about = {"method": method, "progress": share, "seed": seed}
+                        tasks.append(Task(_label(cell, **about), {"cell": cell, **about}))
+        return tasks
+
+    def run(self, task):
+        from ._q_recovery_fits import recover_q
+
+        return [recover_q(**task.parameters)]
+
+    def report(self, frame, folder):
+        import polars as pl
+
+        from ._tables import write_markdown
+
+        frame = frame.with_columns(pl.col("progress").cast(pl.Float64))
+        found: list[Any] = [_methods_table(frame)]
+        for (scale,), part in sorted(frame.group_by("scale"), key=lambda group: group[0]):
+            curves = part["progress"].count() > 0
+            for score, words in SCORES.items():
+                found.append(_table(part, f"scale {scale:g}: {words}", score))
+                if curves:
+                    _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
+            found.append(_claims(part, scale))
+        write_markdown("Q recovery", found, folder)
+        return "\n\n".join(table.text() for table in found)
+
+
+def _label(cell: dict[str, Any], method: str, progress: float | None, seed: int) -> str:
+    stage = "" if progress is None else f"_progress={progress:g}"
+    return f"{cell_name(cell)}_{method}{stage}_seed={seed}"
+
+
+def _methods_table(frame) -> Any:
+    from ._tables import Table
+
+    known = frame.select("method", "given").unique(maintain_order=True).rows()
+    rows = [[f"{method}: {METHODS[method]}", given] for method, given in known]
+    return Table("What was run", ["method", "given"], rows)
+
+
+def _table(frame, title: str, score: str) -> Any:
+    """A row per method and share of training, a column per p."""
+    import polars as pl
+
+    from ._tables import method_table
+
+    share = pl.format("{}, {} % of training", "method", (100 * pl.col("progress")).round(1))
+    named = pl.when(pl.col("progress").is_null()).then("method").otherwise(share)
+    relabelled = frame.with_columns(named.alias("method"))
+    return method_table(relabelled, f"{title} (standard error)", over="p", score=score)
+
+
+def _draw(frame, folder, name: str, score: str) -> None:
+    """A panel per p: curves over training, dashed levels of what has no such training."""
+    import polars as pl
+
+    from ._figures import Chart, draw_charts
+    from ._tables import means
+
+    charts = []
+    for (p,), part in sorted(frame.group_by("p"), key=lambda group: group[0]):
+        curves, whole = (
+            part.filter(pl.col("progress").is_null() == is_whole)
+            for is_whole in (False, True)
+        )
+        lines: dict[str, dict[Any, Any]] = {}
+        for (method, share), mean in means(curves, ["method", "progress"], score).items():
+            lines.setdefault(method, {})[share] = mean
+        levels = {key[0]: mean for key, mean in means(whole, ["method"], score).items()}
+        charts.append(
+            Chart(
+                title=f"p = {p}",
+                x_label="share of the training steps",
+                y_label=SCORES[score],
+                lines=lines,
+                levels=levels,
+                level=None if score == "q_mse" else 1.0,
+            )
+        )
+    draw_charts(charts, folder, name)
+
+
+def _claims(frame, scale: float) -> Any:
+    """What the paper says of its figure, on the pairs of p and seed."""
+    import polars as pl
+
+    from ._claims import Claims, claim_below, scores_by
+
+    smaller = partial(claim_below, relative=True)
+    pairs = frame.with_columns(pl.format("p={} seed={}", "p", "seed").alias("pair"))
+
+    def errors(method: str, progress: float | None) -> dict[Any, float]:
+        kept = pairs.filter(pl.col("progress").eq_missing(pl.lit(progress)))
+        return scores_by(kept, "q_nmse", pair="pair", method=method)
+
+    claims = []
+    for method in [m for m in METHODS if m in set(frame["method"])]:
+        if method.startswith("maxent"):
+            continue
+        shares = frame.filter(method=method)["progress"]
+        first, last = shares.min(), shares.max()
+        text = f"With sufficient training, Q by {method} is more accurate than by maxent"
+        claims.append(smaller(text, errors(method, last), errors("maxent", None)))
+        if last is not None and first != last:
+            early = f"at {100 * first:g} % of its training"
+            text = f"Not well trained ({early}), Q by {method} is poorer than by maxent"
+            claims.append(smaller(text, errors("maxent", None), errors(method, first)))
+            text = f"Q by {method} is less accurate {early} than at {100 * last:g} %"
+            claims.append(smaller(text, errors(method, last), errors(method, first)))
+    text = "The true Q at the origin improves MaxEnt-IRL's Q"
+    claims.append(smaller(text, errors("maxent", None), errors("maxent-raw", None)))
+    title = f"Claims of the paper at scale {scale:g}, by error of Q over its variance"
+    return Claims(title, claims)
