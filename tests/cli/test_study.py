@@ -56,7 +56,7 @@ def test_reward_recovery_end_to_end(tmp_path, monkeypatch, capsys):
     assert "The paper's world at scale 5: mean NMSE of r" in printed
     names = {path.name for path in (tmp_path / "run").iterdir()}
     figures = {"paper-world.png", "paper-world.pdf"}
-    texts = {"study.json", "summary.txt", "summary.md", "table.csv"}
+    texts = {"study.json", "summary.txt", "summary.md", "table.csv", "times.csv"}
     assert names == {"tasks", *texts, *figures}
     table = pl.read_csv(tmp_path / "run" / "table.csv")
     zero, cloning, oracle = table.rows(named=True)

@@ -1,0 +1,101 @@
+"""A Ray cluster of two machines, as far as Ray can tell: the same results as here."""
+
+import importlib
+import shutil
+import tempfile
+
+import pytest
+from counted import Counted, marks
+
+from deeppqr import DeepPQRError
+from deeppqr.cluster import Here, RayCluster
+from deeppqr.cluster._installed import Installed, installed
+from deeppqr.cluster._ray_session import QUIET, connected
+from deeppqr.cluster._thread import environment
+from deeppqr.studies import find_study, run_study
+
+pytest.importorskip("ray")
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own sockets
+
+SEEDS = [3, 1, 4, 5]
+
+
+@pytest.fixture(scope="module")
+def address():
+    """Of a cluster of two nodes with a CPU each."""
+    folder = tempfile.mkdtemp(prefix="deeppqr-ray-", dir="/tmp")  # sockets: a short path
+    with environment(QUIET):
+        from ray.cluster_utils import Cluster
+
+        node = {"num_cpus": 1, "include_dashboard": False}
+        cluster = Cluster(
+            initialize_head=True, head_node_args={**node, "temp_dir": folder}
+        )
+        cluster.add_node(**node)
+    yield cluster.address
+    cluster.shutdown()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def run(executor, tmp_path, name, **settings):
+    folder = tmp_path / f"{name}-marks"
+    folder.mkdir()
+    settings = {"seeds": SEEDS, "folder": str(folder), **settings}
+    outcome = run_study(Counted(), tmp_path / name, settings, executor=executor)
+    return outcome, (tmp_path / name / "table.csv").read_bytes(), marks(folder)
+
+
+def test_two_nodes_give_the_same_bytes_and_lose_nothing(address, tmp_path):
+    """A task that kills its process is run again, and the others exactly once."""
+    settings = {"fatal": [4], "pause": 1.0}
+    outcome, table, where = run(RayCluster(address), tmp_path, "ray", **settings)
+    assert outcome.failures == {}
+    assert {seed: len(times) for seed, times in where.items()} == {
+        seed: 2 if seed == 4 else 1 for seed in SEEDS
+    }
+    assert len({node for nodes in where.values() for node in nodes}) == 2
+    assert table == run(Here(), tmp_path, "here")[1]
+
+
+def test_trouble_with_every_task_is_raised(address, monkeypatch):
+    module = importlib.import_module("deeppqr.cluster._ray")
+    here = installed()
+    other = Installed({**here.versions, "deeppqr": "0.0"}, here.digest)
+    monkeypatch.setattr(module, "installed", lambda: other)
+    with pytest.raises(DeepPQRError, match=r"has deeppqr .* where this one has 0\.0"):
+        list(RayCluster(address).run(abs, [1]))
+
+
+def test_only_one_cluster_at_a_time(address):
+    with (
+        connected(address, None),
+        pytest.raises(DeepPQRError, match="is connected to the Ray cluster at"),
+    ):
+        list(RayCluster("127.0.0.1:1").run(abs, [1]))
+
+
+def test_a_task_that_always_loses_its_process_is_told(address, tmp_path):
+    executor = RayCluster(address, workers=1, retries=0)
+    outcome, _, where = run(executor, tmp_path, "ray", fatal=[4], seeds=[4, 5])
+    assert list(outcome.failures) == ["seed=4"]
+    assert "was lost once, the last time" in outcome.failures["seed=4"]
+    assert {seed: len(times) for seed, times in where.items()} == {4: 1, 5: 1}
+
+
+@pytest.mark.slow
+def test_a_real_study_gives_the_same_bytes(address, tmp_path):
+    study = find_study("bus-known-cost")
+    settings = {"seeds": [1, 2], "trajectories": [50], "methods": ["projection", "nfxp"]}
+    settings |= {"covered_trajectories": [50], "replications": 2}
+    tables = []
+    for executor in (Here(), RayCluster(address)):
+        folder = tmp_path / type(executor).__name__
+        assert run_study(study, folder, settings, executor=executor).failures == {}
+        tables.append((folder / "table.csv").read_bytes())
+    assert tables[0] == tables[1]
+
+
+@pytest.mark.slow
+def test_no_cluster_at_an_address():
+    with pytest.raises(DeepPQRError, match=r"No Ray cluster can be reached at 127.0.0.1:1"):
+        list(RayCluster("127.0.0.1:1").run(abs, [1]))
