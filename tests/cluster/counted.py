@@ -51,10 +51,9 @@ class Counted(Study):
 
 def _where() -> str:
     """The process, and the machine of the cluster if it is one."""
-    if "ray" not in sys.modules:
+    ray = sys.modules.get("ray")
+    if ray is None or not ray.is_initialized():
         return str(os.getpid())
-    import ray
-
     return ray.get_runtime_context().get_node_id()
 
 

@@ -3,7 +3,9 @@
 import importlib
 import shutil
 import tempfile
+from pathlib import Path
 
+import counted
 import pytest
 from counted import Counted, marks
 
@@ -18,23 +20,26 @@ pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own sockets
 
 SEEDS = [3, 1, 4, 5]
+NODE = {"num_cpus": 1, "include_dashboard": False}
 
 
 @pytest.fixture(scope="module")
 def address():
     """Of a cluster of two nodes with a CPU each."""
-    folder = tempfile.mkdtemp(prefix="deeppqr-ray-", dir="/tmp")  # sockets: a short path
-    with environment(QUIET):
+    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets need a short path
+    (Path(folder) / "ray").mkdir()
+    with environment({**QUIET, "RAY_TMPDIR": folder}):
+        from ray import cloudpickle
         from ray.cluster_utils import Cluster
 
-        node = {"num_cpus": 1, "include_dashboard": False}
-        cluster = Cluster(
-            initialize_head=True, head_node_args={**node, "temp_dir": folder}
-        )
-        cluster.add_node(**node)
-    yield cluster.address
-    cluster.shutdown()
-    shutil.rmtree(folder, ignore_errors=True)
+        cloudpickle.register_pickle_by_value(counted)  # the nodes have no tests
+        cluster = Cluster(initialize_head=True, head_node_args=NODE)
+        try:
+            cluster.add_node(**NODE)
+            yield cluster.address
+        finally:
+            cluster.shutdown()
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def run(executor, tmp_path, name, **settings):
@@ -64,6 +69,14 @@ def test_trouble_with_every_task_is_raised(address, monkeypatch):
     monkeypatch.setattr(module, "installed", lambda: other)
     with pytest.raises(DeepPQRError, match=r"has deeppqr .* where this one has 0\.0"):
         list(RayCluster(address).run(abs, [1]))
+
+
+def test_modules_that_the_machines_lack_are_named(address, tmp_path, monkeypatch):
+    (tmp_path / "elsewhere.py").write_text("def call(item):\n    return item\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    call = importlib.import_module("elsewhere").call
+    with pytest.raises(DeepPQRError, match=r"No module named 'elsewhere'.*pip install"):
+        list(RayCluster(address).run(call, [1]))
 
 
 def test_only_one_cluster_at_a_time(address):

@@ -108,10 +108,10 @@ def _received(reference: Any, retries: int) -> Any:
     except lost as problem:
         return Failed(why_lost(retries + 1, f"with {type(problem).__name__}"))
     except exceptions.RayTaskError as problem:
-        # `run_item` itself raises nothing: it could not be loaded, or could not load.
-        cause = str(problem.cause if hasattr(problem, "cause") else problem)
+        # The call raises nothing: it, or `run_item` itself, could not be loaded.
+        why = _last_line(str(getattr(problem, "cause", problem)))
         raise DeepPQRError(
-            f"A worker of the Ray cluster could not run this work: {_last_line(cause)}. "
+            f"A worker of the Ray cluster could not run this work: {why}. "
             "Its machines must be able to import the same deeppqr and the modules that "
             "the work is defined in: pip install them there."
         ) from problem
@@ -128,7 +128,7 @@ def _packed(value: Any) -> bytes:
     from ray import cloudpickle
 
     try:
-        return cloudpickle.dumps(value)
+        return cloudpickle.dumps(value)  # pyright: ignore[reportPrivateImportUsage]
     except Exception as problem:
         raise CannotSend(
             f"Work for a Ray cluster must be such that it can be sent, but {problem}."

@@ -1,5 +1,6 @@
 """A connection to a Ray cluster, for as long as it is needed."""
 
+import logging
 import os
 import shutil
 import signal
@@ -45,7 +46,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Session]:
     else:
         try:
             with environment(QUIET), _handler_kept():
-                ray.init(address, log_to_driver=False, logging_level="ERROR")
+                ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, OSError, RuntimeError, ValueError) as problem:
             raise DeepPQRError(
                 f"No Ray cluster can be reached at {address}: {_first_line(problem)}. "
@@ -72,7 +73,7 @@ def _started(workers: int | None) -> Iterator[Session]:
                 num_cpus=workers or num_cores(),
                 include_dashboard=False,
                 log_to_driver=False,
-                logging_level="ERROR",
+                logging_level=logging.ERROR,
                 _temp_dir=folder,
             )
         yield Session({"PYTHONPATH": _search_path()})

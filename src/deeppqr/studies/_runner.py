@@ -102,7 +102,9 @@ class _Unknown:
 def _call(study: Study) -> _Known | _Unknown:
     from . import STUDIES
 
-    known = STUDIES.get(study.name) is study
+    # What a caller has entered into the list, other processes do not find there.
+    ours = type(study).__module__.startswith(f"{__package__}.")
+    known = ours and STUDIES.get(study.name) is study
     return _Known(study.name) if known else _Unknown(study)
 
 
