@@ -108,7 +108,6 @@ def test_a_real_study_gives_the_same_bytes(address, tmp_path):
     assert tables[0] == tables[1]
 
 
-@pytest.mark.slow
 def test_no_cluster_at_an_address():
     with pytest.raises(DeepPQRError, match=r"No Ray cluster can be reached at 127.0.0.1:1"):
         list(RayCluster("127.0.0.1:1").run(abs, [1]))

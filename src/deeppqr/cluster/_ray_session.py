@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import signal
+import socket
 import sys
 import tempfile
 import threading
@@ -22,6 +23,8 @@ QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or Ray warns of what it may do later
 }
 TEMPORARY = "deeppqr-ray-"
+KNOCK = 10.0
+"""Seconds that the head of a cluster has to answer."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Session]:
             yield session
     else:
         try:
+            _knock(address)
             with environment(QUIET), _handler_kept():
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, OSError, RuntimeError, ValueError) as problem:
@@ -80,6 +84,13 @@ def _started(workers: int | None) -> Iterator[Session]:
     finally:
         ray.shutdown()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _knock(address: str) -> None:
+    """Raise an OSError where nobody answers: Ray would try for many minutes."""
+    host, colon, port = address.removeprefix("ray://").rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
 
 
 def _search_path() -> str:
