@@ -6,20 +6,30 @@ import tempfile
 from pathlib import Path
 
 import counted
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from counted import Counted, marks
 
+import deeppqr
 from deeppqr import DeepPQRError
 from deeppqr.cluster import Here, RayCluster
 from deeppqr.cluster._installed import Installed, installed
 from deeppqr.cluster._ray_session import QUIET, connected
 from deeppqr.cluster._thread import environment
+from deeppqr.inference import RewardAt
 from deeppqr.studies import find_study, run_study
+from deeppqr.worlds import random_tabular
 
 pytest.importorskip("ray")
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning")  # Ray's own sockets
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),  # Ray's own sockets
+    pytest.mark.filterwarnings(r"ignore:os\.fork\(\) was called:RuntimeWarning"),
+]
 
 SEEDS = [3, 1, 4, 5]
+STATES = np.arange(7.0)[:, None]
+ZERO = np.zeros((7, 3))
 NODE = {"num_cpus": 1, "include_dashboard": False}
 
 
@@ -93,6 +103,23 @@ def test_a_task_that_always_loses_its_process_is_told(address, tmp_path):
     assert list(outcome.failures) == ["seed=4"]
     assert "was lost once, the last time" in outcome.failures["seed=4"]
     assert {seed: len(times) for seed, times in where.items()} == {4: 1, 5: 1}
+
+
+@pytest.mark.slow
+def test_a_bootstrap_gives_the_same():
+    """On a cluster of its own, beside a JAX that runs already."""
+    panel = random_tabular(seed=4).simulate(steps=2_000, units=20, seed=5)
+    model = deeppqr.PQR(
+        discount=0.9, anchor=0, policy="logit", anchor_value="exact", reward="table"
+    )
+    jnp.ones(2).sum().block_until_ready()
+    draws = [
+        deeppqr.bootstrap(
+            model, panel, RewardAt(STATES), replicates=3, estimate=ZERO, executor=executor
+        ).draws
+        for executor in ("here", RayCluster(workers=1))
+    ]
+    np.testing.assert_array_equal(*draws)
 
 
 @pytest.mark.slow

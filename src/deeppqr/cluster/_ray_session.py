@@ -8,6 +8,7 @@ import socket
 import sys
 import tempfile
 import threading
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -71,7 +72,9 @@ def _started(workers: int | None) -> Iterator[Session]:
     root = "/tmp" if os.path.isdir("/tmp") else None
     folder = tempfile.mkdtemp(prefix=TEMPORARY, dir=root)
     try:
-        with environment(QUIET), _handler_kept():
+        with environment(QUIET), _handler_kept(), warnings.catch_warnings():
+            # JAX minds any fork; each of Ray's becomes another program at once.
+            warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(
                 "local",
                 num_cpus=workers or num_cores(),
