@@ -113,7 +113,10 @@ def check_resumed(tmp_path, words):
 
 @pytest.mark.parametrize(
     ("executor", "number"),
-    [("cores:2", signal.SIGINT), ("here", signal.SIGTERM)],
+    [
+        ("cores:2", signal.SIGINT),
+        pytest.param("here", signal.SIGTERM, marks=pytest.mark.slow),
+    ],
     ids=["cores-SIGINT", "here-SIGTERM"],
 )
 def test_an_interrupt_says_how_to_go_on(tmp_path, executor, number):
