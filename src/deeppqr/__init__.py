@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from . import anchor as anchor
     from . import baselines as baselines
+    from . import cluster as cluster
     from . import counterfactual as counterfactual
     from . import datasets as datasets
     from . import inference as inference
@@ -58,6 +59,7 @@ _HOME = {
 _MODULES = (
     "anchor",
     "baselines",
+    "cluster",
     "counterfactual",
     "datasets",
     "inference",

@@ -62,7 +62,7 @@ def test_reward_recovery_end_to_end(tmp_path, monkeypatch, capsys):
     names = {path.name for path in (tmp_path / "run").iterdir()}
     drawn = ("paper-world", "paper-world-mse", "paper-world-mse-truncated")
     figures = {f"{name}.{ending}" for name in drawn for ending in ("png", "pdf")}
-    texts = {"study.json", "summary.txt", "summary.md", "table.csv"}
+    texts = {"study.json", "summary.txt", "summary.md", "table.csv", "times.csv"}
     assert names == {"tasks", *texts, *figures}
     table = pl.read_csv(tmp_path / "run" / "table.csv")
     zero, cloning, oracle = table.rows(named=True)
@@ -149,3 +149,26 @@ def test_failures_end_in_status_2(tmp_path, monkeypatch, capsys):
     assert captured.out == ""
     assert "1 of 1 tasks failed" in captured.err
     assert "out of luck" in captured.err
+
+
+def test_a_wrong_executor_leaves_no_folder(tmp_path, capsys):
+    run = reward_recovery(tmp_path / "run", "zero")
+    assert main([*run, "--executor", "moon"]) == 2
+    assert "`executor` must be here, cores, cores:N, ray or" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_networks_are_the_same_in_other_processes(tmp_path):
+    """From the shell, where JAX has not started: it rounds by its number of threads."""
+    import subprocess
+    import sys
+
+    code = "import sys; from deeppqr.cli import main; sys.exit(main())"
+    tables = []
+    for executor in ("here", "cores:1"):
+        run = reward_recovery(tmp_path / executor, "cloning", "maxent")
+        command = [sys.executable, "-c", code, *run, "--quiet", "--executor", executor]
+        subprocess.run(command, check=True)
+        tables.append((tmp_path / executor / "table.csv").read_bytes())
+    assert tables[0] == tables[1]

@@ -6,6 +6,7 @@ from sklearn.neighbors import KNeighborsRegressor
 
 import deeppqr
 from deeppqr import DataError
+from deeppqr.cluster import Cores
 from deeppqr.inference import RewardAt, quantile_band, reward_influence
 from deeppqr.inference._bootstrap import copied_panel, takes_weights, weighted_panel
 from deeppqr.inference._resample import draw_units, quick_draws
@@ -45,6 +46,17 @@ def test_processes_give_the_same(panel, some):
         pqr(**LOGIT), panel, RewardAt(STATES), replicates=[1, 2], workers=2
     )
     np.testing.assert_array_equal(spread.draws, some.draws[1:3])
+
+
+@pytest.mark.slow
+def test_executors_give_the_same(panel, some):
+    model, statistic = pqr(**LOGIT), RewardAt(STATES)
+    for executor in ("here", Cores(2)):
+        spread = deeppqr.bootstrap(
+            model, panel, statistic, replicates=[3, 0], executor=executor
+        )
+        assert spread.replicates.tolist() == [0, 3]
+        np.testing.assert_array_equal(spread.draws, some.draws[[0, 3]])
 
 
 def test_results_join(panel, some):
@@ -213,6 +225,9 @@ def test_a_fit_bootstraps_itself(panel):
         ({"replicates": [-1]}, "different whole numbers from 0 on"),
         ({"seed": -1}, "`seed` must be a whole number"),
         ({"workers": 2}, "one of them cannot be sent .*workers=1"),
+        ({"executor": "cores:2"}, "one of them cannot be sent .*workers=1"),
+        ({"executor": "core"}, "`executor` must be here, cores, "),
+        ({"executor": "here", "workers": 2}, 'executor="cores:2" says the same'),
     ],
 )
 def test_what_is_wrong_is_said(panel, options, message):

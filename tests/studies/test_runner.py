@@ -67,6 +67,7 @@ def test_a_study_leaves_a_whole_folder(study, tmp_path):
         "table.csv",
         "tasks/n=2_seed=1.json",
         "tasks/n=3_seed=1.json",
+        "times.csv",
         "total.md",
     }
     about = json.loads((tmp_path / "run" / "study.json").read_text())

@@ -2,9 +2,14 @@
 
 import argparse
 import shlex
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from .._errors import DeepPQRError
+from ..cluster import environment, one_thread, resolve
 from ..studies import STUDIES, all_options, find_study, run_study
 from ._common import add_quiet, say
 
@@ -27,6 +32,13 @@ def register(jobs) -> None:
                 default=option.default,
                 help=f"{option.help} (default: {_shown(option.default)})",
             )
+        job.add_argument(
+            "--executor",
+            default="here",
+            metavar="WHERE",
+            help="where tasks run: here, cores, cores:N (processes), ray (a cluster on "
+            "this machine) or ray:ADDRESS; the results are the same (default: here)",
+        )
         add_quiet(job)
 
 
@@ -38,16 +50,24 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.study is None:
         raise DeepPQRError(f"study: name one of {sorted(STUDIES)}, or ask with --list.")
     study = find_study(arguments.study)
+    executor = resolve(arguments.executor)
     folder = arguments.out or Path("runs") / study.name
     settings = {name: getattr(arguments, name) for name in all_options(study)}
     try:
-        outcome = run_study(study, folder, settings, lambda line: say(arguments, line))
+        # JAX has not started yet: it too will use one thread, as in other processes.
+        with environment(one_thread()), _termination_interrupts():
+            outcome = run_study(
+                study, folder, settings, lambda line: say(arguments, line), executor
+            )
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
             "interrupted; finished tasks are kept. Go on with:\n"
-            f"  {_command(study, folder, settings)}"
+            f"  {_command(study, folder, settings, arguments.executor)}"
         ) from None
-    say(arguments, f"\n{outcome.text}\n\nIn {folder}/: table.csv, summary.txt and figures")
+    say(
+        arguments,
+        f"\n{outcome.text}\n\nIn {folder}/: table.csv, times.csv, summary.txt and figures",
+    )
     if outcome.failures:
         name, error = next(iter(outcome.failures.items()))
         raise DeepPQRError(
@@ -56,12 +76,31 @@ def run(arguments: argparse.Namespace) -> None:
         )
 
 
-def _command(study, folder: Path, settings: dict) -> str:
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """SIGTERM, as batch systems send it before they kill, ends a study as Ctrl-C does."""
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _command(study, folder: Path, settings: dict, executor: str) -> str:
     """What to type to go on."""
     words = ["deeppqr", "study", study.name, "--out", str(folder)]
     for name, option in all_options(study).items():
         if settings[name] != option.default:
             words += [f"--{name.replace('_', '-')}", *_shown(settings[name], quote=False)]
+    if executor != "here":
+        words += ["--executor", executor]
     return shlex.join(words)
 
 

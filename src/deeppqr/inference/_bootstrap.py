@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -11,6 +12,7 @@ from jaxtyping import Float, Int
 from .._errors import DataError, WeakOverlapWarning
 from .._progress import track
 from .._random import check_seed
+from ..cluster import CannotSend, Cores, Executor, Failed, Here, resolve
 from ..panel import Panel, require_panel
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
 from ._resample import draw_units, quick_draws
@@ -119,6 +121,7 @@ def bootstrap(
     replicates: int | Iterable[int] = 200,
     seed: int = 0,
     workers: int = 1,
+    executor: str | Executor | None = None,
     estimate: Any = None,
 ) -> Bootstrap:
     """Refit a model on resampled units and collect a statistic of each fit.
@@ -137,6 +140,9 @@ def bootstrap(
     workers
         Processes to spread over. The model, the panel and the statistic must then be such
         that Python can send them: functions defined in a file, not on the spot.
+    executor
+        In place of `workers`: "here", "cores", "cores:4", "ray", "ray:ADDRESS", or an
+        executor of `deeppqr.cluster`. The draws are the same for all.
     estimate
         The statistic on the panel itself, where it is known already.
     """
@@ -150,10 +156,11 @@ def bootstrap(
         )
     if estimate is None:
         estimate = statistic(model.fit(panel))
+    chosen = _executor(workers, executor)
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
     found = quick_draws(model, panel, statistic, seed, numbers)
     left = [number for number in numbers if number not in found]
-    found = sorted([*found.items(), *_run(task, left, workers)], key=lambda one: one[0])
+    found = sorted([*found.items(), *_run(task, left, chosen)], key=lambda one: one[0])
     return _collect(np.asarray(estimate, dtype=np.float64), found, seed)
 
 
@@ -188,7 +195,7 @@ class _Replicate:
     seed: int
     copies: bool
 
-    def __call__(self, number: int) -> tuple[int, Any]:
+    def __call__(self, number: int) -> np.ndarray | str:
         count, seed = draw_units(self.panel.num_units, self.seed, number)
         draw = copied_panel if self.copies else weighted_panel
         try:
@@ -198,14 +205,11 @@ class _Replicate:
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
         except Exception as problem:
-            return number, f"{type(problem).__name__}: {problem}"
+            return f"{type(problem).__name__}: {problem}"
         if not np.isfinite(value).all():
             wrong = int((~np.isfinite(value)).sum())
-            return (
-                number,
-                f"{wrong} of {value.size} entries of the statistic are not finite",
-            )
-        return number, value
+            return f"{wrong} of {value.size} entries of the statistic are not finite"
+        return value
 
 
 def weighted_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
@@ -261,51 +265,37 @@ def takes_weights(model: "PQR") -> bool:
     )
 
 
-def _run(task: _Replicate, numbers: list[int], workers: int) -> list[tuple[int, Any]]:
-    found = []
-    with track("bootstrap", len(numbers)) as progress:
-        if workers <= 1:
-            for number in numbers:
-                found.append(task(number))
-                progress.advance()
-            return found
-        for result in _spread(task, numbers, workers):
-            found.append(result)
-            progress.advance()
-    return found
-
-
-def _spread(task: _Replicate, numbers: list[int], workers: int):
-    """Results in order, from fresh processes: forking one that runs JAX may hang."""
-    import multiprocessing
-    import pickle
-    from concurrent.futures import ProcessPoolExecutor
-
-    try:
-        pickle.dumps(task)
-    except Exception as problem:
+def _executor(workers: int, executor: str | Executor | None) -> Executor:
+    if executor is None:
+        return Here() if workers <= 1 else Cores(workers)
+    if workers != 1:
         raise DataError(
-            "`workers` sends the model, the panel and the statistic to other processes, "
-            f"and one of them cannot be sent ({problem}). Use functions defined in a file "
-            "rather than on the spot, deeppqr.inference.RewardAt, or workers=1."
+            f"Give `workers` or `executor`, not both: {workers!r} and {executor!r} "
+            f'arrived. executor="cores:{workers}" says the same as the first.'
+        )
+    return resolve(executor)
+
+
+def _run(
+    task: _Replicate, numbers: list[int], executor: Executor
+) -> list[tuple[int, np.ndarray | str]]:
+    """Draws, or why there is none, by number."""
+    found = []
+    results = executor.run(task, numbers)
+    try:
+        with closing(results), track("bootstrap", len(numbers)) as progress:
+            for position, value in results:
+                value = value.message if isinstance(value, Failed) else value
+                found.append((numbers[position], value))
+                progress.advance()
+    except CannotSend as problem:
+        raise DataError(
+            "The model, the panel and the statistic are sent to other processes, and one "
+            f"of them cannot be sent ({problem.__cause__ or problem}). Use functions "
+            "defined in a file rather than on the spot, deeppqr.inference.RewardAt, or "
+            "workers=1."
         ) from problem
-    chunk = max(1, len(numbers) // (4 * workers))
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, _start_worker, (task,)) as pool:
-        yield from pool.map(_work, numbers, chunksize=chunk)
-
-
-_task: _Replicate | None = None
-
-
-def _start_worker(task: _Replicate) -> None:
-    global _task
-    _task = task
-
-
-def _work(number: int) -> tuple[int, Any]:
-    assert _task is not None
-    return _task(number)
+    return found
 
 
 def _numbers(replicates: int | Iterable[int]) -> list[int]:

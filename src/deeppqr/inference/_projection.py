@@ -115,6 +115,7 @@ def project(
     replicates: Any = 200,
     seed: int = 0,
     workers: int = 1,
+    executor: Any = None,
 ) -> Projection:
     """Project a fitted reward on features, with errors clustered by unit and a test.
 
@@ -141,7 +142,7 @@ def project(
     min_rows
         Tabular rewards are used where the action and, with a frequency policy, the anchor
         were taken at least this often: with fewer rows they are far from normal.
-    replicates, seed, workers
+    replicates, seed, workers, executor
         Of the bootstrap, see `deeppqr.bootstrap`.
     """
     require_same_columns(fit, panel)
@@ -150,15 +151,17 @@ def project(
     chosen = resolve_features(
         features, names, panel.encoding, fit.actions, fit.estimate.anchor
     )
+    refits = {"replicates": replicates, "seed": seed}
+    refits |= {"workers": workers, "executor": executor}
     if errors == "bootstrap":
-        moments = _bootstrapped(fit, panel, chosen, replicates, seed, workers)
+        moments = _bootstrapped(fit, panel, chosen, **refits)
     else:
         try:
             moments = _influenced(fit, panel, chosen, min_rows)
         except NoInfluenceFunction:
             if errors == "influence":
                 raise
-            moments = _bootstrapped(fit, panel, chosen, replicates, seed, workers)
+            moments = _bootstrapped(fit, panel, chosen, **refits)
     theta, covariance, how = _match(moments, weight, chosen.names)
     facts = {
         "decisions": f"{len(panel):,}",
@@ -235,7 +238,7 @@ def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
     )
 
 
-def _bootstrapped(fit, panel, features: Features, replicates, seed, workers) -> Moments:
+def _bootstrapped(fit, panel, features: Features, **refits: Any) -> Moments:
     """The fitted reward regressed on the same columns, its covariance from refits."""
     from ._bootstrap import bootstrap, require_model
     from ._resample import RewardAt
@@ -251,9 +254,7 @@ def _bootstrapped(fit, panel, features: Features, replicates, seed, workers) -> 
         model,
         panel,
         RewardAt(states, panel.action[rows], pull),
-        replicates=replicates,
-        seed=seed,
-        workers=workers,
+        **refits,
         estimate=pull @ fit.reward(states)[np.arange(len(states)), panel.action[rows]],
     )
     clusters = min(Clusters.of(panel).count, len(result.draws))

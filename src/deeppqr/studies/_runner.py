@@ -4,14 +4,19 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._errors import DataError
 from .._progress import show, track
+from ..cluster import Executor, Failed, Here
 from ._folder import StudyFolder
 from ._study import Study, Task, complete, plain
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,14 @@ def run_study(
     folder: Path,
     settings: Mapping[str, Any] | None = None,
     say: Callable[[str], None] = lambda line: None,
+    executor: Executor | None = None,
 ) -> Outcome:
     """Run the tasks of a study that `folder` does not hold yet, then report on all.
 
-    The folder gets `study.json`, a file in `tasks/` per task, `table.csv`, `summary.txt`
-    and the study's figures. An interrupt leaves what was finished; the same call goes on
-    from there. A task that fails is kept with its error and does not stop the others.
+    The folder gets `study.json`, a file in `tasks/` per task, `table.csv`, `times.csv`,
+    `summary.txt` and the study's figures. Each task is written as soon as it is finished:
+    an interrupt leaves those that were, and the same call goes on from there. A task that
+    fails is kept with its error and does not stop the others.
 
     Parameters
     ----------
@@ -44,6 +51,8 @@ def run_study(
         Values of the study's options; the others have their defaults.
     say
         Told what happens, line by line.
+    executor
+        Where the tasks run, see `deeppqr.cluster`; `table.csv` is the same for all.
     """
     chosen = complete(study, settings or {})
     tasks = study.tasks(chosen)
@@ -52,15 +61,56 @@ def run_study(
     pending = [task for task in tasks if store.finished(task) is None]
     done = len(tasks) - len(pending)
     say(f"{study.name}: {len(tasks)} tasks, {done} finished already, in {store.path}")
-    with track(study.name, len(pending)) as progress:
-        for number, task in enumerate(pending, start=done + 1):
-            with show(False):  # one bar at a time
-                record = attempt(study, task)
+    results = (executor or Here()).run(_call(study), pending)
+    with closing(results), track(study.name, len(pending)) as progress:
+        for position, record in results:
+            task = pending[position]
+            if isinstance(record, Failed):
+                record = _without_result(task, record)
             store.keep(task, record)
             progress.advance(note=task.name)
+            done += 1
             state = record.get("error") or f"{record['seconds']:.1f} s"
-            say(f"[{number}/{len(tasks)}] {task.name}: {state}")
+            say(f"[{done}/{len(tasks)}] {task.name}: {state}")
     return _conclude(study, store, tasks, chosen)
+
+
+@dataclass(frozen=True)
+class _Known:
+    """A call that other processes get as the name of a study, not as the study."""
+
+    study: str
+
+    def __call__(self, task: Task) -> dict[str, Any]:
+        from . import run_task
+
+        with show(False):  # one bar at a time
+            return run_task(self.study, task)
+
+
+@dataclass(frozen=True)
+class _Unknown:
+    """A call of a study that the package does not know by name."""
+
+    study: Study
+
+    def __call__(self, task: Task) -> dict[str, Any]:
+        with show(False):
+            return attempt(self.study, task)
+
+
+def _call(study: Study) -> _Known | _Unknown:
+    from . import STUDIES
+
+    # What a caller has entered into the list, other processes do not find there.
+    ours = type(study).__module__.startswith(f"{__package__}.")
+    known = ours and STUDIES.get(study.name) is study
+    return _Known(study.name) if known else _Unknown(study)
+
+
+def _without_result(task: Task, failed: Failed) -> dict[str, Any]:
+    about = {"task": task.name, "parameters": task.parameters}
+    return {**about, "error": failed.message, "seconds": 0.0, "warnings": []}
 
 
 def attempt(study: Study, task: Task) -> dict[str, Any]:
@@ -98,12 +148,24 @@ def _conclude(study: Study, store: StudyFolder, tasks: list[Task], settings) -> 
         found = "No task has finished: there is nothing to report."
         if rows:
             frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
-            frame.write_csv(partial / "table.csv")
+            frame.drop(study.times, strict=False).write_csv(partial / "table.csv")
+            seconds = {record["task"]: record["seconds"] for record in records if record}
+            _times(study, frame, seconds).write_csv(partial / "times.csv")
             found = study.report(frame, partial)
             _append(partial / "summary.md", caveats)
         text = "\n".join([_heading(study, settings), "", found, *caveats])
         (partial / "summary.txt").write_text(text + "\n", encoding="utf-8")
     return Outcome(store.path, text, len(tasks), failures)
+
+
+def _times(study: Study, frame: "pl.DataFrame", seconds: dict[str, float]):
+    """Each row's columns of time, with those of its task from start to end."""
+    import polars as pl
+
+    own = [name for name in study.times if name in frame.columns]
+    whole = pl.col("task").replace_strict(seconds, return_dtype=pl.Float64)
+    times = frame.select("task", *own, whole.alias("task_seconds"))
+    return times.unique(maintain_order=True)
 
 
 def _heading(study: Study, settings: dict[str, Any]) -> str:

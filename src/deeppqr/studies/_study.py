@@ -63,6 +63,8 @@ class Study(ABC):
     """One line, for the list of studies."""
     options: ClassVar[Mapping[str, Option]] = {}
     """Settings beside `seeds`, which every study has."""
+    times: ClassVar[tuple[str, ...]] = ("seconds",)
+    """Columns that no two runs share. They are written to a table of their own."""
 
     @abstractmethod
     def tasks(self, settings: dict[str, Any]) -> list[Task]:

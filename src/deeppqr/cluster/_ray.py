@@ -1,0 +1,139 @@
+"""A Ray cluster: every item a task on one CPU of any of its machines."""
+
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+from .._errors import DataError, DeepPQRError
+from ._executor import (
+    Call,
+    CannotSend,
+    Executor,
+    Failed,
+    Results,
+    attempt,
+    check_count,
+    why_lost,
+)
+from ._installed import Installed, installed
+from ._thread import of_worker
+
+
+@dataclass(frozen=True)
+class RayCluster(Executor):
+    """The cluster at `address`, or one that is started on this machine and ended again.
+
+    Its machines must have the same deeppqr, Python, JAX, NumPy, SciPy and scikit-learn as
+    this one; that is checked. Processors of another make may round otherwise.
+    """
+
+    address: str | None = None
+    """As `ray.init` takes it: HOST:PORT, "auto" for one on this machine, ray://HOST:PORT.
+    Where this process is connected already, None stands for that cluster."""
+    workers: int | None = None
+    """How many items run at a time; by default as many as there are CPUs."""
+    retries: int = 2
+    """How often an item is tried again whose process or machine was lost."""
+
+    def __post_init__(self):
+        check_count("workers", self.workers, 1)
+        check_count("retries", self.retries, 0)
+        if importlib.util.find_spec("ray") is None:
+            raise DataError(
+                "The executor ray needs the library Ray, which is not installed: "
+                "pip install 'deeppqr[cluster]'."
+            )
+
+    def run(self, call: Call, items: Sequence[Any]) -> Results:
+        from ._ray_session import connected
+
+        with connected(self.address, self.workers) as session:
+            import ray
+
+            task = ray.remote(
+                num_cpus=1,
+                max_retries=self.retries,
+                retry_exceptions=False,
+                runtime_env={"env_vars": {**of_worker(), **session.variables}},
+            )(run_item)
+            shared, here = ray.put(_packed(call)), installed()
+            running, left = {}, iter(enumerate(items))
+            while True:
+                room = None if self.workers is None else self.workers - len(running)
+                for position, item in islice(left, room):
+                    running[task.remote(shared, _packed(item), here)] = position
+                if not running:
+                    return
+                done, _ = ray.wait(list(running), num_returns=1)
+                for reference in done:
+                    position = running.pop(reference)
+                    yield position, _received(reference, self.retries)
+
+
+@dataclass(frozen=True)
+class _Stranger:
+    """In place of a result: the machine it would be from has something else installed."""
+
+    machine: str
+    differences: list[str]
+
+
+def run_item(call: bytes, item: bytes, expected: Installed) -> Any:
+    """What a worker of the cluster does."""
+    import socket
+
+    from ray import cloudpickle
+
+    differences = expected.differences(installed())
+    if differences:
+        return _Stranger(socket.gethostname(), differences)
+    return attempt(cloudpickle.loads(call), cloudpickle.loads(item))
+
+
+def _received(reference: Any, retries: int) -> Any:
+    """A result, or why there is none; raises what would go wrong with every item."""
+    import ray
+    from ray import exceptions
+
+    lost = (
+        exceptions.WorkerCrashedError,
+        exceptions.NodeDiedError,
+        exceptions.OutOfMemoryError,
+        exceptions.ObjectLostError,
+    )
+    try:
+        result = ray.get(reference)
+    except lost as problem:
+        return Failed(why_lost(retries + 1, f"with {type(problem).__name__}"))
+    except exceptions.RayTaskError as problem:
+        # The call raises nothing: it, or `run_item` itself, could not be loaded.
+        why = _last_line(str(getattr(problem, "cause", problem)))
+        raise DeepPQRError(
+            f"A worker of the Ray cluster could not run this work: {why}. "
+            "Its machines must be able to import the same deeppqr and the modules that "
+            "the work is defined in: pip install them there."
+        ) from problem
+    if isinstance(result, _Stranger):
+        raise DeepPQRError(
+            "The machines of a Ray cluster must have what this one has, but "
+            f"{result.machine} has {'; '.join(result.differences)}. Install the same "
+            "there, or here, and run again: what was finished is kept."
+        )
+    return result
+
+
+def _packed(value: Any) -> bytes:
+    from ray import cloudpickle
+
+    try:
+        return cloudpickle.dumps(value)  # pyright: ignore[reportPrivateImportUsage]
+    except Exception as problem:
+        raise CannotSend(
+            f"Work for a Ray cluster must be such that it can be sent, but {problem}."
+        ) from problem
+
+
+def _last_line(text: str) -> str:
+    return text.strip().splitlines()[-1].strip() if text.strip() else "it did not say why"

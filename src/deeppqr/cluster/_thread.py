@@ -1,0 +1,66 @@
+"""One thread per task, so that its answer does not depend on how many it could have had.
+
+Sums over several threads round in another order. BLAS and OpenMP can be told at any time,
+XLA only before JAX first computes: new processes are told by their environment.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import lru_cache
+
+EIGEN = "--xla_cpu_multi_thread_eigen=false"
+_BLAS = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "VECLIB_MAXIMUM_THREADS",
+    "NUMEXPR_NUM_THREADS",
+)
+
+
+def one_thread() -> dict[str, str]:
+    """Environment variables under which a new process computes on one thread."""
+    flags = os.environ.get("XLA_FLAGS", "")
+    return {
+        **dict.fromkeys(_BLAS, "1"),
+        # The size of XLA's pool of threads, which is what its results depend on.
+        "NPROC": "1",
+        "XLA_FLAGS": flags if EIGEN in flags else f"{flags} {EIGEN}".strip(),
+    }
+
+
+def of_worker() -> dict[str, str]:
+    """The same, and a CPU unless the user said otherwise: workers would share a GPU."""
+    return {**one_thread(), "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS") or "cpu"}
+
+
+@contextmanager
+def environment(variables: Mapping[str, str]) -> Iterator[None]:
+    """Environment variables that processes started inside this block inherit."""
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+def limited() -> AbstractContextManager:
+    """A block in which BLAS and OpenMP use one thread in this process."""
+    return _controller().limit(limits=1)
+
+
+@lru_cache(maxsize=1)
+def _controller():
+    # Only libraries that are loaded can be told: these load every one that we use.
+    import scipy.linalg
+    import sklearn.utils
+    from threadpoolctl import ThreadpoolController
+
+    del scipy, sklearn
+    return ThreadpoolController()
