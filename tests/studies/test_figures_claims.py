@@ -1,0 +1,44 @@
+"""Claims of the paper: the rule by example, and how a verdict is printed."""
+
+import polars as pl
+import pytest
+
+from deeppqr.studies._claims import Claim, Claims, claim_below, scores_by
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "verdict"),
+    [
+        ([1.0, 1.1, 0.9], [2.0, 2.2, 1.9], "agrees"),
+        ([2.0, 2.2, 1.9], [1.0, 1.1, 0.9], "disagrees"),
+        ([1.0, 3.0, 0.5], [2.0, 2.0, 2.0], "cannot tell"),
+        # Far apart over seeds, but always by the same: pairs decide, not means.
+        ([1.0, 100.0, 1000.0], [2.0, 101.0, 1001.0], "agrees"),
+        ([1.0, 2.0], [1.0, 2.0], "cannot tell"),
+        ([1.0], [2.0], "cannot tell"),
+        ([], [2.0], "cannot tell"),
+    ],
+)
+def test_the_rule_by_example(lower, upper, verdict):
+    claim = claim_below("a is below b", dict(enumerate(lower)), dict(enumerate(upper)))
+    assert claim.verdict == verdict
+
+
+def test_only_pairs_are_compared():
+    """Seed 3 has one score only: its 100 must not enter a mean."""
+    claim = claim_below("a < b", {1: 1.0, 2: 1.5, 3: 100.0}, {1: 2.0, 2: 2.6})
+    assert claim.verdict == "agrees"
+    assert claim.numbers == "1.25 against 2.3; difference -1.1, standard error 0.05, 2 seeds"
+
+
+def test_scores_are_read_from_a_table():
+    frame = pl.DataFrame(
+        {"method": ["a", "a", "b", "a"], "seed": [1, 2, 1, 3], "mse": [0.5, 0.6, 0.7, None]}
+    )
+    assert scores_by(frame, "mse", method="a") == {1: 0.5, 2: 0.6}
+
+
+def test_claims_print_like_tables():
+    claims = Claims("Claims", [Claim("a < b", "agrees", "1 against 2")])
+    assert claims.text() == "Claims\n- agrees: a < b [1 against 2]"
+    assert claims.markdown() == "**Claims**\n\n- *agrees*: a < b (1 against 2)"
