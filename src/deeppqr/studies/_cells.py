@@ -15,12 +15,24 @@ WORLDS = {
     "samq-bus": "the buses of the SAmQ paper",
 }
 
-WORLD_OPTIONS = {
-    "worlds": Option(str, "+", list(WORLDS), f"among {', '.join(WORLDS)}"),
+PAPER_OPTIONS = {
     "p": Option(int, "+", [5, 10, 20, 40], "state variables (paper)"),
     "scale": Option(float, "+", [1.0, 10.0], "size of the reward (paper)"),
     "steps": Option(int, None, 50_000, "decisions in all (paper)"),
     "units": Option(int, None, 50, "units (paper)"),
+    "demonstrations": Option(
+        str, None, "exact", "whose decisions they are, exact or soft-q (paper)"
+    ),
+}
+
+DEMONSTRATIONS = {
+    "exact": "the optimal policy's",
+    "soft-q": "those of the policy that soft Q-learning finds",
+}
+
+WORLD_OPTIONS = {
+    "worlds": Option(str, "+", list(WORLDS), f"among {', '.join(WORLDS)}"),
+    **PAPER_OPTIONS,
     "trajectories": Option(
         int, "*", [50, 250, 500, 1000, 2500, 5000], "buses (known-cost-bus)"
     ),
@@ -34,13 +46,25 @@ WORLD_OPTIONS = {
 }
 
 
+def paper_cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
+    """The cells of the paper's world: a scale and a number of state variables each.
+
+    Who decided is named where it is not the optimal policy.
+    """
+    sizes = {name: settings[name] for name in ("steps", "units")}
+    (whose,) = choose("demonstrations", [settings["demonstrations"]], DEMONSTRATIONS)
+    if whose != "exact":
+        sizes["demonstrations"] = whose
+    return [
+        {"world": "paper", "p": p, "scale": scale, **sizes}
+        for scale, p in product(settings["scale"], settings["p"])
+    ]
+
+
 def cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
     """Every cell under these settings: a world and its parameters, without a seed."""
     of_world = {
-        "paper": [
-            {"p": p, "scale": scale, "steps": settings["steps"], "units": settings["units"]}
-            for scale, p in product(settings["scale"], settings["p"])
-        ],
+        "paper": paper_cells(settings),
         "known-cost-bus": [
             {"trajectories": number, "irrelevant": 0} for number in settings["trajectories"]
         ]
@@ -55,9 +79,14 @@ def cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def cell_name(cell: dict[str, Any]) -> str:
-    """A cell as part of a file name."""
-    sizes = {name: value for name, value in cell.items() if name != "world"}
-    return "_".join([cell["world"], *(f"{key}={sizes[key]:g}" for key in sizes)])
+    """A cell as part of a file name; what is nested in it is common to all cells."""
+    shown = lambda value: value if isinstance(value, str) else f"{value:g}"
+    sizes = {
+        name: shown(value)
+        for name, value in cell.items()
+        if name != "world" and not isinstance(value, dict)
+    }
+    return "_".join([cell["world"], *(f"{key}={sizes[key]}" for key in sizes)])
 
 
 def cell_tasks(
@@ -72,11 +101,19 @@ def cell_tasks(
     `without` lists by name the worlds in which there is no such thing. The names vary
     fastest, so that a world is made once for all of them.
     """
+    return [
+        task
+        for task in cell_tasks_of(cells(settings), settings["seeds"], role, names)
+        if task.parameters["cell"]["world"] not in without.get(task.parameters[role], ())
+    ]
+
+
+def cell_tasks_of(
+    cells: Sequence[dict[str, Any]], seeds: Sequence[int], role: str, names: Sequence[str]
+) -> list[Task]:
+    """A task per given cell, seed and name."""
     tasks = []
-    for cell in cells(settings):
-        for seed in settings["seeds"]:
-            for name in names:
-                if cell["world"] not in without.get(name, ()):
-                    label = f"{cell_name(cell)}_{name.replace(' ', '-')}_seed={seed}"
-                    tasks.append(Task(label, {"cell": cell, role: name, "seed": seed}))
+    for cell, seed, name in product(cells, seeds, names):
+        label = f"{cell_name(cell)}_{name.replace(' ', '-')}_seed={seed}"
+        tasks.append(Task(label, {"cell": cell, role: name, "seed": seed}))
     return tasks

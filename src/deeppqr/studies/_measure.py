@@ -18,7 +18,7 @@ SAMQ_SLOPES = np.array([-1.0, 0.0, 0.0])
 def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
     """The row of a method: its errors, its time, what it was given."""
     problem = pose(cell, seed)
-    estimate, seconds = _timed(METHODS[method], problem, seed)
+    estimate, seconds = timed(METHODS[method], problem, seed)
     return {
         **cell,
         "method": method,
@@ -31,6 +31,7 @@ def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
         if cell["world"] == "samq-bus"
         else None,
         "verdict": estimate.diagnostics and estimate.diagnostics["held_out_gain"].verdict,
+        "demonstrator_kl": problem.demonstrator_kl,
         "seconds": seconds,
         "note": estimate.note[:NOTE_LENGTH],
     }
@@ -39,7 +40,7 @@ def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
 def budget(cell: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
     """The row of a variant: the error of every part, at the scored states."""
     problem = pose(cell, seed)
-    estimate, seconds = _timed(VARIANTS[variant], problem, seed)
+    estimate, seconds = timed(VARIANTS[variant], problem, seed)
     return {
         "cell": cell_name(cell).replace("_", " "),
         **cell,
@@ -53,9 +54,10 @@ def budget(cell: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
     }
 
 
-def _timed(method: Method, problem: Problem, seed: int) -> tuple[Estimate, float]:
+def timed(method: Method, problem: Problem, seed: int) -> tuple[Estimate, float]:
+    """The estimate of a method and the seconds it took."""
     start = time.perf_counter()
-    estimate = method(problem.world, problem.panel, seed)
+    estimate = method(problem.as_told, problem.panel, seed)
     return estimate, round(time.perf_counter() - start, 3)
 
 

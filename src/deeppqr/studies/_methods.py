@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._errors import DataError
-from .._pqr import PQR
+from .._pqr import PQR, Fit
 from ..baselines import (
     DAIRL,
     SPLGD,
@@ -41,6 +41,8 @@ class Estimate:
     given: str = NOTHING
     """Which truth the method was handed."""
     note: str = ""
+    fit: Fit | None = None
+    """PQR's own fit, where the method is one of its kind."""
 
 
 Method = Callable[[Any, Panel, int], Estimate]
@@ -179,7 +181,7 @@ def oracle(world: Any, panel: Panel, seed: int) -> Estimate:
 def _of_pqr(model: PQR, panel: Panel) -> Estimate:
     fit = model.fit(panel)
     note = "; ".join(f"{stage}: {note}" for stage, note in fit.stages.items())
-    return Estimate(fit.reward, fit.q, fit.log_policy, fit.diagnostics, note=note)
+    return Estimate(fit.reward, fit.q, fit.log_policy, fit.diagnostics, note=note, fit=fit)
 
 
 def _of_baseline(baseline: AbstractBaseline, world: Any, panel: Panel) -> Estimate:
