@@ -22,6 +22,10 @@ def test_list_names_every_study(capsys):
     names = [
         "reward-recovery",
         "error-budget",
+        "robustness",
+        "sensitivity",
+        "alpha-selection",
+        "anchor-support",
         "rust-table-ix",
         "rust-pqr",
         "bus-known-cost",
@@ -32,7 +36,7 @@ def test_list_names_every_study(capsys):
 
 def test_without_a_name(capsys):
     assert main(["study"]) == 2
-    assert "name one of ['bus-known-cost', 'error-budget', " in capsys.readouterr().err
+    assert "name one of ['alpha-selection', " in capsys.readouterr().err
 
 
 def test_a_wrong_name_ends_in_one_message(capsys):
