@@ -24,11 +24,22 @@ def test_the_rule_by_example(lower, upper, verdict):
     assert claim.verdict == verdict
 
 
+def test_sizes_that_differ_are_compared_in_logarithms():
+    """Half as large in every pair; the largest pair hides it in the differences."""
+    lower, upper = {1: 1.0, 2: 10.0, 3: 500.0}, {1: 2.0, 2: 21.0, 3: 1000.0}
+    assert claim_below("a < b", lower, upper).verdict == "cannot tell"
+    claim = claim_below("a < b", lower, upper, relative=True)
+    assert claim.verdict == "agrees"
+    assert claim.numbers.startswith("17.1 against 34.8; difference of logarithms -0.71")
+
+
 def test_only_pairs_are_compared():
     """Seed 3 has one score only: its 100 must not enter a mean."""
     claim = claim_below("a < b", {1: 1.0, 2: 1.5, 3: 100.0}, {1: 2.0, 2: 2.6})
     assert claim.verdict == "agrees"
-    assert claim.numbers == "1.25 against 2.3; difference -1.1, standard error 0.05, 2 seeds"
+    assert (
+        claim.numbers == "1.25 against 2.3; difference -1.1, standard error 0.05, 2 pairs"
+    )
 
 
 def test_scores_are_read_from_a_table():

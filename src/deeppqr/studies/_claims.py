@@ -1,7 +1,8 @@
 """What a paper claims, held against a table: "agrees", "disagrees" or "cannot tell"."""
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import exp, log
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,7 +13,7 @@ AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "cannot tell"
 STANDARD_ERRORS = 2.0
 """How far from zero a mean difference must be to decide."""
 
-Scores = Mapping[Hashable, float]
+Scores = Mapping[Any, float]
 """A score by seed, or by whatever else pairs two scores."""
 
 
@@ -40,32 +41,37 @@ class Claims:
         return "\n".join([f"**{self.title}**", "", *lines])
 
 
-def claim_below(text: str, lower: Scores, upper: Scores) -> Claim:
+def claim_below(
+    text: str, lower: Scores, upper: Scores, *, relative: bool = False
+) -> Claim:
     """The claim that one score is below another, judged on the pairs that have both.
 
     It is borne out if the mean difference is more than two standard errors of the paired
     differences below zero, contradicted if it is as far above; fewer than two pairs
-    cannot tell.
+    cannot tell. With `relative` the same is asked of the logarithms, for positive scores
+    of very different sizes: means are then geometric.
     """
-    shared = [pair for pair in lower if pair in upper]
-    if not shared:
+    there, back = (log, exp) if relative else (float, float)
+    pairs = [(there(lower[pair]), there(upper[pair])) for pair in lower if pair in upper]
+    if not pairs:
         return Claim(text, UNDECIDED, "nothing to compare")
-    means = [fmean(float(scores[pair]) for pair in shared) for scores in (lower, upper)]
+    means = [back(fmean(side)) for side in zip(*pairs, strict=True)]
     numbers = f"{means[0]:.3g} against {means[1]:.3g}"
-    if len(shared) < 2:
-        return Claim(text, UNDECIDED, f"{numbers}, one seed")
-    gaps = [float(lower[pair]) - float(upper[pair]) for pair in shared]
+    if len(pairs) < 2:
+        return Claim(text, UNDECIDED, f"{numbers}, one pair")
+    gaps = [below - above for below, above in pairs]
     gap, error = fmean(gaps), stdev(gaps) / len(gaps) ** 0.5
     verdict = UNDECIDED
     if abs(gap) > STANDARD_ERRORS * error:
         verdict = AGREES if gap < 0 else DISAGREES
-    about = f"difference {gap:.2g}, standard error {error:.2g}, {len(gaps)} seeds"
+    what = "difference of logarithms" if relative else "difference"
+    about = f"{what} {gap:.2g}, standard error {error:.2g}, {len(gaps)} pairs"
     return Claim(text, verdict, f"{numbers}; {about}")
 
 
 def scores_by(
     frame: "pl.DataFrame", score: str, *, pair: str = "seed", **where: Any
-) -> dict[Hashable, float]:
+) -> dict[Any, float]:
     """A score by seed, over the rows whose columns have the values of `where`."""
     kept = frame.filter(**where).drop_nulls(score)
     return dict(zip(kept[pair], kept[score], strict=True))

@@ -26,12 +26,12 @@ ABOUT = (
     "nothing, which explains the decisions equally well. `limit` is that shaped reward "
     "computed from the truth, to which PQR tends as data grow; an estimate shrunk towards "
     "zero can be closer to r, by accident. D-AIRL and SPL-GD are told that the reward is "
-    "one of the state and are scored on it, without grounding. Its theorem also asks of "
-    "D-AIRL's world that transitions be deterministic; here they are not where a step "
-    "would leave the box. D-AIRL, and SPL-GD without the truth, find it up to a constant "
-    "and set its mean over the demonstrations to zero; the score up to a constant is "
-    "theirs. Errors are over all five actions, relative to the mean square, or the "
-    "variance, of r: zero scores 1."
+    "one of the state and are scored on it, without grounding. D-AIRL's theorem also asks "
+    "for deterministic transitions; here they are random where a step would leave the box. "
+    "D-AIRL, and SPL-GD without the truth, find the reward up to a constant and set its "
+    "mean over the demonstrations to zero; the score up to a constant is theirs. Errors "
+    "are over all five actions, relative to the mean square, or the variance, of r: zero "
+    "scores 1."
 )
 
 
