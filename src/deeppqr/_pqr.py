@@ -30,9 +30,16 @@ from .inference import Diagnostics, diagnose
 from .mdp import Law, check_preferences
 from .panel import Encoding, Panel, require_panel
 from .policy import PolicyFit, clip
-from .reward import AbstractReward, Affine, AffineReward, select_temperature
+from .reward import (
+    AbstractReward,
+    Affine,
+    AffineReward,
+    BasisReward,
+    select_temperature,
+)
 
 if TYPE_CHECKING:
+    from .counterfactual import ChangedStates
     from .inference import Bootstrap, Projection
 
 
@@ -282,10 +289,11 @@ class Fit:
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.
 
-        Diagnostics and provenance stay those of the fit it came from.
+        Where the anchor earns nothing the reward is proportional to it, whichever way it
+        was estimated. Diagnostics and provenance stay those of the fit it came from.
         """
         check_preferences(self.discount, temperature)
-        self._affine()
+        self._require_affine()
         return replace(
             self,
             estimate=replace(self.estimate, temperature=temperature),
@@ -306,7 +314,7 @@ class Fit:
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
         taken = np.arange(len(panel)), panel.action
-        bare, known = self._affine().parts(panel.state, self.estimate)
+        bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
         # The anchor earns g whatever the temperature.
         bare[:, anchor], known[:, anchor] = 0.0, self.estimate.anchor_reward(panel.state)
@@ -319,13 +327,25 @@ class Fit:
             minimum=minimum,
         )
 
-    def _affine(self) -> AffineReward:
-        if not isinstance(self.reward_function, AffineReward):
+    def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the temperature scales in the reward, and what it leaves as it is."""
+        self._require_affine()
+        if isinstance(self.reward_function, AffineReward):
+            return self.reward_function.parts(state, self.estimate)
+        bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
+        return bare, np.zeros_like(bare)
+
+    def _require_affine(self) -> None:
+        """Refuse rewards in which the temperature and the anchor's reward are entangled."""
+        nothing_earned = self.estimate.anchor_reward.is_zero
+        scales = isinstance(self.reward_function, BasisReward) and nothing_earned
+        if not (isinstance(self.reward_function, AffineReward) or scales):
             raise DataError(
-                "This reward was not estimated in parts that scale with the temperature; "
-                "fit again with the temperature you want."
+                "This reward was estimated in one part, at one temperature: the known "
+                "reward of the anchor does not scale with it, and the rest does. Fit again "
+                "with the temperature you want, as in PQR(..., temperature=2.0), or "
+                'without features of your own, as with reward="joint".'
             )
-        return self.reward_function
 
     def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":
         """The reward's best linear form, with errors clustered by unit and a test.

@@ -25,19 +25,22 @@ def test_list_names_every_study(capsys):
         "training-error",
         "convergence",
         "error-budget",
+        "robustness",
+        "sensitivity",
+        "alpha-selection",
+        "anchor-support",
         "rust-table-ix",
         "rust-pqr",
         "bus-known-cost",
         "samq-bus",
+        "airline",
     ]
     assert [line.split()[0] for line in printed] == names
 
 
 def test_without_a_name(capsys):
     assert main(["study"]) == 2
-    assert "name one of ['bus-known-cost', 'convergence', 'error-budget', " in (
-        capsys.readouterr().err
-    )
+    assert "name one of ['airline', " in capsys.readouterr().err
 
 
 def test_a_wrong_name_ends_in_one_message(capsys):

@@ -11,6 +11,7 @@ from deeppqr._demo import score
 from deeppqr.reward import (
     RE,
     AbstractRewardEstimator,
+    AffineReward,
     Auto,
     CorrectedReward,
     Joint,
@@ -124,6 +125,7 @@ def test_pqr_on_a_departure_adds_up_to_pqr():
     told = {"discount": 0.9, "anchor": 0, "anchor_reward": 0.5, "policy": "frequency"}
     counted = deeppqr.PQR(**told, reward="table").fit(panel)
     corrected = deeppqr.PQR(**told, reward=_Corrected()).fit(panel)
+    assert isinstance(corrected.reward_function, AffineReward)
     assert isinstance(corrected.reward_function.policy_part, CorrectedReward)
     states = world.states
     np.testing.assert_allclose(

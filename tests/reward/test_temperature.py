@@ -5,6 +5,7 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError
+from deeppqr.policy import Training
 from deeppqr.reward import select_temperature
 
 STAGES = [
@@ -32,6 +33,60 @@ def test_rescaling_is_refitting(stages, tabular, anchor_reward):
     assert one.temperature == 1.0
 
 
+def action_shapes(states):
+    """Two features of each action: r(s, a) = a (theta1 + theta2 x1)."""
+    shapes = np.stack([np.ones(len(states)), states[:, 0]], axis=1)
+    return np.arange(5)[:, None] * shapes[:, None]
+
+
+SMALL = deeppqr.reward.Joint(rounds=1, training=Training(members=1, max_steps=40))
+OWN = deeppqr.reward.Joint(features=action_shapes, rounds=1, training=SMALL.training)
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        pytest.param(SMALL, marks=pytest.mark.slow, id="joint"),
+        pytest.param(OWN, id="joint with features"),
+        pytest.param(deeppqr.reward.Likelihood(features=action_shapes), id="likelihood"),
+    ],
+)
+def test_where_the_anchor_earns_nothing_all_scale_alike(reward, paper):
+    """r, Q and V are proportional to the temperature, the policy does not depend on it."""
+    _, panel = paper
+    few = panel.select(panel.unit < 12)
+    stages = {"policy": "logit", "anchor_value": "linear", "reward": reward}
+    one = deeppqr.PQR(discount=0.9, anchor=0, **stages).fit(few)
+    two = deeppqr.PQR(discount=0.9, anchor=0, temperature=2.0, **stages).fit(few)
+    moved, states = one.at_temperature(2.0), few.state[:50]
+    for function, power in (
+        ("reward", 2.0),
+        ("q", 2.0),
+        ("value", 2.0),
+        ("log_policy", 1.0),
+    ):
+        expected = getattr(two, function)(states)
+        size = 1e-12 * np.abs(expected).max()
+        found = getattr(moved, function)(states)
+        np.testing.assert_allclose(found, expected, atol=size)
+        proportional = power * getattr(one, function)(states)
+        np.testing.assert_allclose(proportional, expected, atol=size)
+    earned = two.reward(few.state)[np.arange(len(few)), few.action].mean()
+    assert one.select_temperature(few, average=earned) == pytest.approx(2.0, rel=1e-12)
+
+
+def test_one_part_with_a_known_reward_is_refused(paper):
+    _, panel = paper
+    few = panel.select(panel.unit < 12)
+    stages = {"policy": "logit", "anchor_value": "linear", "reward": OWN}
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=0.1, **stages).fit(few)
+    message = r"estimated in one part, at one temperature.*temperature=2\.0"
+    with pytest.raises(DataError, match=message):
+        fit.at_temperature(2.0)
+    with pytest.raises(DataError, match=message):
+        fit.select_temperature(few, average=0.3)
+
+
 def test_the_printed_theorem_fails_where_the_corrected_one_holds(tabular, anchor_reward):
     """With g / (1 - discount) for G the ratio of centred rewards is not 2."""
     world, panel = tabular
@@ -43,7 +98,7 @@ def test_the_printed_theorem_fails_where_the_corrected_one_holds(tabular, anchor
     printed = g[:, None] / 0.1 - 0.9 * world.mdp.transition @ (g / 0.1)
     ratio = (twice - printed)[:, 1:] / (once - printed)[:, 1:]
     assert np.abs(ratio - 2).max() > 0.3
-    _, centre = fit._affine().parts(world.states, fit.estimate)
+    _, centre = fit._parts(world.states)
     ratio = (twice - centre)[:, 1:] / (once - centre)[:, 1:]
     np.testing.assert_allclose(ratio, 2.0, atol=1e-9)
 

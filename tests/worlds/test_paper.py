@@ -56,6 +56,69 @@ def test_any_discount_and_temperature(discount, temperature, rng):
     np.testing.assert_allclose(np.exp(log_policy).sum(axis=1), 1, atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    "feature", [{"state_only": True}, {"premium": 4.0}], ids=["state only", "premium"]
+)
+@pytest.mark.parametrize("p", [1, 10])
+def test_the_truth_is_as_exact_with_other_rewards(feature, p, rng):
+    world = PaperWorld(p=p, reward_scale=3.0, seed=p, **feature)
+    states = rng.uniform(-p, p, size=(200, p))
+    assert bellman_gap(world, states) < 1e-10
+
+
+def test_a_state_only_reward_is_one_of_the_state(rng):
+    world = PaperWorld(p=4, reward_scale=3.0, seed=2, state_only=True)
+    states = rng.uniform(-4, 4, size=(10, 4))
+    expected = [3 * np.tanh(state @ world.omega[:4] / 4) for state in states]
+    np.testing.assert_allclose(world.reward(states), np.outer(expected, np.ones(5)))
+    # Then actions differ only in where they lead.
+    assert world.log_policy(states).std() > 0.01
+
+
+def test_a_shaped_reward_explains_the_same_decisions(rng):
+    """Lemma 2: with phi(s) the gap in V, r' + gamma E[V'] differs from Q by phi(s) alone.
+
+    Where the belief is right, nothing is shaped.
+    """
+    world = PaperWorld(p=3, reward_scale=3.0, seed=2, state_only=True)
+    states = rng.uniform(-2, 2, size=(50, 3))
+    shaped = world.shaped_reward(states, 3)
+    np.testing.assert_allclose(shaped[:, 3], 0, atol=1e-12)
+    # One step by action 2 and back by action 3 stays inside the box and costs nothing in
+    # phi: phi(s) - gamma phi(s') + gamma {phi(s') - gamma phi(s)} = (1 - gamma^2) phi(s).
+    there = states + STEPS[2]
+    along = shaped[:, 2] + 0.9 * world.shaped_reward(there, 3)[:, 3]
+    real = world.reward(states)[:, 2] + 0.9 * world.reward(there)[:, 3]
+    again = shaped[:, 3] + 0.9 * world.shaped_reward(states + STEPS[3], 3)[:, 2]
+    true = world.reward(states)[:, 3] + 0.9 * world.reward(states + STEPS[3])[:, 2]
+    np.testing.assert_allclose(along - real, again - true, atol=1e-11)
+    honest = PaperWorld(p=3, reward_scale=3.0, seed=2)
+    np.testing.assert_allclose(
+        honest.shaped_reward(states, 0), honest.reward(states), atol=1e-12
+    )
+
+
+def test_a_premium_leaves_the_anchor_alone_and_makes_it_rare(rng):
+    states = rng.uniform(-3, 3, size=(500, 3))
+    plain, paid = PaperWorld(p=3, seed=2), PaperWorld(p=3, seed=2, premium=4.0)
+    np.testing.assert_allclose(
+        paid.reward(states) - plain.reward(states), np.outer(np.ones(500), [0, 4, 4, 4, 4])
+    )
+    shares = [np.exp(world.log_policy(states))[:, 0].mean() for world in (plain, paid)]
+    # Where nothing else differs, 1/5 and 1 / (1 + 4 exp 4).
+    np.testing.assert_allclose(shares, [0.2, 0.0046], rtol=0.5)
+
+
+def test_without_them_nothing_changes(rng):
+    """Bit for bit: the printed formula, evaluated as it was before they were added."""
+    world = PaperWorld(p=4, reward_scale=3.0, seed=2)
+    states = rng.uniform(-4, 4, size=(10, 4))
+    index, action = states @ world.omega[:-1] / 4, np.arange(5)
+    bend = np.tanh(index[:, None] + action / 4 * world.omega[-1])
+    before = 3.0 * action * bend / (4 * world.omega.sum())
+    np.testing.assert_array_equal(world.reward(states), before)
+
+
 def test_jump_value_is_the_mean_value_of_a_uniform_state(rng):
     """Within four standard errors of an independent Monte-Carlo mean."""
     world = PaperWorld(p=5, reward_scale=10.0, seed=0)
@@ -115,5 +178,7 @@ def test_messages():
         world.q(np.array([[0.0, 0, 0], [4, 0, 0]]))
     with pytest.raises(DataError, match="`p` must be at least 1"):
         PaperWorld(p=0)
+    with pytest.raises(DataError, match="`premium` must be finite"):
+        PaperWorld(premium=np.inf)
     with pytest.raises(DataError, match="`discount` must lie in"):
         PaperWorld(discount=1.0)

@@ -42,6 +42,8 @@ class SPLGD(AbstractBaseline):
     intercepts
         How "linear in the action" is read: with False the action's label is a number
         and has one coefficient, with True every action has an intercept.
+    state_only
+        Whether the reward is one of the state alone, $\psi(s,a) = (1, s)$.
     ridge
         Penalty on the squared coefficients of standardised $\psi$, in units of one row's
         log-likelihood. Not used with the truth.
@@ -62,6 +64,7 @@ class SPLGD(AbstractBaseline):
     q: Any = None
     value: Any = None
     intercepts: bool = False
+    state_only: bool = False
     ridge: float = 1.0
     max_rows: int = 2_000
     max_steps: int = 5_000
@@ -86,7 +89,9 @@ class SPLGD(AbstractBaseline):
 
     def fit(self, panel):
         require_panel(panel)
-        features = LinearFeatures.of(panel, intercepts=self.intercepts)
+        features = LinearFeatures.of(
+            panel, intercepts=self.intercepts, state_only=self.state_only
+        )
         if self.q is None:
             return self._learned(panel, features)
         return self._regressed(panel.select(panel.is_transition), features)
@@ -147,8 +152,13 @@ class LinearFeatures:
     action: Float[np.ndarray, "action action_feature"]
 
     @classmethod
-    def of(cls, panel: Panel, *, intercepts: bool) -> "LinearFeatures":
-        columns = np.eye(panel.num_actions)[:, 1:] if intercepts else _numbers(panel)
+    def of(
+        cls, panel: Panel, *, intercepts: bool, state_only: bool = False
+    ) -> "LinearFeatures":
+        if state_only:
+            columns = np.zeros((panel.num_actions, 0))
+        else:
+            columns = np.eye(panel.num_actions)[:, 1:] if intercepts else _numbers(panel)
         taken = columns[panel.action]
         standard = (columns - taken.mean(axis=0)) / spread(taken)
         return cls(panel.state.mean(axis=0), spread(panel.state), standard)

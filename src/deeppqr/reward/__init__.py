@@ -5,14 +5,14 @@ from typing import Any
 from .._errors import DataError
 from .._sklearn import refuse_class, refuse_classifier
 from ._auto import Auto as Auto
-from ._evaluation import OneStep as OneStep
-from ._evaluation import Projected as Projected
-from ._joint import FOLDS as FOLDS
 from ._departure import CorrectedReward as CorrectedReward
 from ._departure import Departure as Departure
 from ._departure import DepartureValue as DepartureValue
 from ._departure import Gap as Gap
 from ._departure import Sum as Sum
+from ._evaluation import OneStep as OneStep
+from ._evaluation import Projected as Projected
+from ._joint import FOLDS as FOLDS
 from ._joint import BasisReward as BasisReward
 from ._joint import Joint as Joint
 from ._joint import RewardGains as RewardGains

@@ -4,17 +4,21 @@ from typing import Any
 
 from .._errors import DataError
 from ._airline import Airline as Airline
+from ._alpha_selection import AlphaSelection as AlphaSelection
+from ._anchor_support import AnchorSupport as AnchorSupport
 from ._bus_known_cost import BusKnownCost as BusKnownCost
 from ._convergence import Convergence as Convergence
 from ._error_budget import ErrorBudget as ErrorBudget
 from ._q_recovery import QRecovery as QRecovery
 from ._reward_recovery import RewardRecovery as RewardRecovery
+from ._robustness import Robustness as Robustness
 from ._runner import Outcome as Outcome
 from ._runner import attempt as attempt
 from ._runner import run_study as run_study
 from ._rust_pqr import RustPQR as RustPQR
 from ._rust_table_ix import RustTableIX as RustTableIX
 from ._samq_bus import SamqBusSlopes as SamqBusSlopes
+from ._sensitivity import Sensitivity as Sensitivity
 from ._study import Option as Option
 from ._study import Study as Study
 from ._study import Task as Task
@@ -29,6 +33,10 @@ STUDIES: dict[str, Study] = {
         TrainingError(),
         Convergence(),
         ErrorBudget(),
+        Robustness(),
+        Sensitivity(),
+        AlphaSelection(),
+        AnchorSupport(),
         RustTableIX(),
         RustPQR(),
         BusKnownCost(),

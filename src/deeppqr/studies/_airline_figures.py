@@ -90,7 +90,7 @@ def draw_likelihood(found: Findings, folder: Path) -> None:
     """Negative log-likelihood of period 15 by carrier and method."""
     methods = [method for method in SHOWN if method in found.methods]
     with open_figure(folder, "likelihood", 2, sharey=True) as axes:
-        for axis, readable in zip(axes, (False, True), strict=True):
+        for axis in axes:
             for number, method in enumerate(methods):
                 gains = [found.gain(carrier, method) for carrier in found.carriers]
                 at = np.arange(len(gains)) + 0.1 * (number - len(methods) / 2)

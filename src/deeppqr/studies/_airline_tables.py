@@ -185,7 +185,8 @@ class Findings:
             return draws[column].to_numpy().astype(float).reshape(-1, len(COMPETITORS))
 
         return Competition(
-            *(rows[name].to_numpy().astype(float) for name in ("reward", "probability")),
+            rows["reward"].to_numpy().astype(float),
+            rows["probability"].to_numpy().astype(float),
             drawn("reward"),
             drawn("probability"),
             rows["mark"].to_list(),

@@ -20,6 +20,14 @@ PAPER_OPTIONS = {
     "scale": Option(float, "+", [1.0, 10.0], "size of the reward (paper)"),
     "steps": Option(int, None, 50_000, "decisions in all (paper)"),
     "units": Option(int, None, 50, "units (paper)"),
+    "demonstrations": Option(
+        str, None, "exact", "whose decisions they are, exact or soft-q (paper)"
+    ),
+}
+
+DEMONSTRATIONS = {
+    "exact": "the optimal policy's",
+    "soft-q": "those of the policy that soft Q-learning finds",
 }
 
 WORLD_OPTIONS = {
@@ -39,8 +47,14 @@ WORLD_OPTIONS = {
 
 
 def paper_cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
-    """The cells of the paper's world: a scale and a number of state variables each."""
+    """The cells of the paper's world: a scale and a number of state variables each.
+
+    Who decided is named where it is not the optimal policy.
+    """
     sizes = {name: settings[name] for name in ("steps", "units")}
+    (whose,) = choose("demonstrations", [settings["demonstrations"]], DEMONSTRATIONS)
+    if whose != "exact":
+        sizes["demonstrations"] = whose
     return [
         {"world": "paper", "p": p, "scale": scale, **sizes}
         for scale, p in product(settings["scale"], settings["p"])
@@ -65,9 +79,14 @@ def cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def cell_name(cell: dict[str, Any]) -> str:
-    """A cell as part of a file name."""
-    sizes = {name: value for name, value in cell.items() if name != "world"}
-    return "_".join([cell["world"], *(f"{key}={sizes[key]:g}" for key in sizes)])
+    """A cell as part of a file name; what is nested in it is common to all cells."""
+    shown = lambda value: value if isinstance(value, str) else f"{value:g}"
+    sizes = {
+        name: shown(value)
+        for name, value in cell.items()
+        if name != "world" and not isinstance(value, dict)
+    }
+    return "_".join([cell["world"], *(f"{key}={sizes[key]}" for key in sizes)])
 
 
 def cell_tasks(

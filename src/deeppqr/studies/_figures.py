@@ -29,6 +29,8 @@ class Chart:
     y_scale: str = "log"
     levels: Mapping[str, Mean] = field(default_factory=dict)
     """By method, the mean of those that have no size: dashed, with its standard error."""
+    ticks: Mapping[Any, str] | None = None
+    """What is written under each size, where sizes are categories side by side."""
 
 
 def chart_of(found: Mapping[tuple[Any, ...], Mean], **words: Any) -> Chart:
@@ -104,11 +106,16 @@ def open_figure(folder: Path, name: str, number: int, **shared: Any) -> Iterator
 
 def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
     sizes = sorted({size for line in chart.lines.values() for size in line})
+    places = _places(chart, sizes)
     for name, line in chart.lines.items():
-        at = sorted(line)
-        bars = [line[size].error or 0.0 for size in at]
+        # An exact zero has no place on the axis and no point.
+        at = [size for size in sorted(line) if line[size].value > 0]
         axis.errorbar(
-            at, [line[size].value for size in at], bars, label=name, **looks[name]
+            [places[name, size] for size in at],
+            [line[size].value for size in at],
+            [line[size].error or 0.0 for size in at],
+            label=name,
+            **looks[name],
         )
     for name, mean in chart.levels.items():
         color = looks[name]["color"]
@@ -123,14 +130,30 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
             axis.annotate(name, (at[-1], line[at[-1]]), color="0.4", fontsize=6)
     if chart.level is not None:
         axis.axhline(chart.level, color="0.6", linewidth=0.8, linestyle=":")
-    axis.set_xscale("log")
     axis.set_yscale(chart.y_scale)
-    axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
-    axis.minorticks_off()
-    axis.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
+    if chart.ticks is None:
+        axis.set_xscale("log")
+        axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axis.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
+        axis.minorticks_off()
+    else:
+        axis.set_xticks(range(len(sizes)), [chart.ticks[size] for size in sizes])
+        axis.set_xlim(-0.5, len(sizes) - 0.5)
     axis.set_title(chart.title)
     axis.set_xlabel(chart.x_label)
     axis.set_ylabel(chart.y_label)
+
+
+def _places(chart: Chart, sizes: Sequence[Any]) -> dict[tuple[str, Any], float]:
+    """Where each mean stands along the axis; in a category, methods side by side."""
+    if chart.ticks is None:
+        return {(name, size): size for name in chart.lines for size in sizes}
+    middle = (len(chart.lines) - 1) / 2
+    return {
+        (name, size): place + 0.07 * (number - middle)
+        for number, name in enumerate(chart.lines)
+        for place, size in enumerate(sizes)
+    }
 
 
 def _look(number: int) -> dict[str, Any]:

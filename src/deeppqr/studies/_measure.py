@@ -31,6 +31,7 @@ def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
         if cell["world"] == "samq-bus"
         else None,
         "verdict": estimate.diagnostics and estimate.diagnostics["held_out_gain"].verdict,
+        "demonstrator_kl": problem.demonstrator_kl,
         "seconds": seconds,
         "note": estimate.note[:NOTE_LENGTH],
     }
@@ -56,7 +57,7 @@ def budget(cell: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
 def timed(method: Method, problem: Problem, seed: int) -> tuple[Estimate, float]:
     """The estimate of a method and the seconds it took."""
     start = time.perf_counter()
-    estimate = method(problem.world, problem.panel, seed)
+    estimate = method(problem.as_told, problem.panel, seed)
     return estimate, round(time.perf_counter() - start, 3)
 
 

@@ -8,7 +8,7 @@ from jaxtyping import Float, Int
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import log_softmax
 
-from .._errors import NotConvergedWarning
+from .._errors import DataError, NotConvergedWarning
 from ..mdp import SoftSolution, solve_soft
 from ..panel import Panel
 from ..worlds import KnownCostBus, PaperWorld
@@ -34,7 +34,8 @@ class PaperLikelihood:
         step = np.arange(5) / 4
         size = self.world.reward_scale * step / omega.sum()
         bend = np.tanh(self._index(self.state, omega)[:, None] + step * omega[-1])
-        log_policy = log_softmax((size * bend + self.ahead) / self.world.temperature, 1)
+        q = size * bend + self.world.extra + self.ahead
+        log_policy = log_softmax(q / self.world.temperature, 1)
         taken = np.arange(len(self.action)), self.action
         pull = -np.exp(log_policy)
         pull[taken] += 1
@@ -63,7 +64,7 @@ class PaperOracle:
         step = np.arange(5) / 4
         index = np.asarray(states) @ self.omega[:-1] / self.world.p
         bend = np.tanh(index[:, None] + step * self.omega[-1])
-        return self.world.reward_scale * step * bend / self.omega.sum()
+        return self.world.reward_scale * step * bend / self.omega.sum() + self.world.extra
 
     def q(self, states) -> Float[np.ndarray, "row action"]:
         return self.reward(states) + self.world.q(states) - self.world.reward(states)
@@ -73,7 +74,12 @@ class PaperOracle:
 
 
 def fit_paper(world: PaperWorld, panel: Panel) -> PaperOracle:
-    """Omega by maximum likelihood, from 1/2 in every entry, without a penalty."""
+    """Omega by maximum likelihood, from 1/2 in every entry, without a penalty.
+
+    A premium is part of the form and known.
+    """
+    if world.state_only:
+        raise DataError("There is no oracle for a reward of the state alone.")
     ahead = world.q(panel.state) - world.reward(panel.state)
     loss = PaperLikelihood(world, panel.state, panel.action, ahead)
     start = np.full(world.p + 1, 0.5)

@@ -1,7 +1,7 @@
 """A cell with a seed becomes a problem: a world, decisions in it, states to be scored at.
 
 Of a seed s, the world is drawn with s, the demonstrations with 100,000 + s and the states
-that are scored with 200,000 + s.
+that are scored with 200,000 + s; soft Q-learning and a random anchor with 300,000 + s.
 """
 
 import json
@@ -12,13 +12,34 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ..mdp import SoftQLearning
 from ..panel import Panel
 from ..worlds import KnownCostBus, PaperWorld, SamqBus
 
-DEMONSTRATIONS, SCORED = 100_000, 200_000
+DEMONSTRATIONS, SCORED, OTHER = 100_000, 200_000, 300_000
 PERIODS = 100
 """Decisions of each bus with a known replacement cost."""
 TRAIN_SHARE = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Told:
+    """A world of which estimators are told something else than what is true.
+
+    What they are told are the fields. What some are handed of the truth is the truth.
+    """
+
+    world: Any
+    discount: float
+    temperature: float
+    anchor: Any = 0
+    anchor_reward: float = 0.0
+
+    def q(self, states) -> Float[np.ndarray, "row action"]:
+        return self.world.q(states)
+
+    def value(self, states) -> Float[np.ndarray, " row"]:
+        return self.world.value(states)
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,11 +51,21 @@ class Problem:
     states: Float[np.ndarray, "row state_feature"]
     held_out: Panel | None = None
     """Decisions at `states`, where the decisions themselves are scored."""
+    told: Told | None = None
+    """What estimators are told of the world, where it is not the truth."""
+    demonstrator_kl: float | None = None
+    """How far the policy of the demonstrations is from the optimal one, in nats, where
+    it was learned."""
+
+    @property
+    def as_told(self) -> Any:
+        """The world as estimators are told of it."""
+        return self.world if self.told is None else self.told
 
     @property
     def anchor(self) -> int:
         """The anchor's column."""
-        return self.panel.action_index(anchoring(self.world)["anchor"])
+        return self.panel.action_index(anchoring(self.as_told)["anchor"])
 
     @cached_property
     def reward(self) -> Float[np.ndarray, "row action"]:
@@ -76,11 +107,41 @@ def _pose(cell: str, seed: int) -> Problem:
     return POSERS[sizes.pop("world")](seed, **sizes)
 
 
-def _paper(seed: int, *, p: int, scale: float, steps: int, units: int) -> Problem:
-    world = PaperWorld(p=p, reward_scale=scale, seed=seed)
-    panel = world.simulate(steps=steps, units=units, seed=DEMONSTRATIONS + seed)
+def _paper(
+    seed: int,
+    *,
+    p: int,
+    scale: float,
+    steps: int,
+    units: int,
+    demonstrations: str = "exact",
+    assumed: dict[str, Any] | None = None,
+    **features: Any,
+) -> Problem:
+    """The paper's world; `assumed` holds what estimators are told that is not so."""
+    world = PaperWorld(p=p, reward_scale=scale, seed=seed, **features)
+    told = None
+    if assumed is not None:
+        believed = {**preferences(world), **assumed}
+        if believed.get("anchor") == "random":
+            believed["anchor"] = random_anchor(seed)
+        told = Told(world, **believed)
     fresh = world.simulate(steps=steps, units=units, seed=SCORED + seed)
-    return Problem(world, panel, fresh.state[::10])
+    states, sizes = fresh.state[::10], {"steps": steps, "units": units}
+    if demonstrations == "exact":
+        panel = world.simulate(**sizes, seed=DEMONSTRATIONS + seed)
+        return Problem(world, panel, states, told=told)
+    learner = SoftQLearning(world.discount, world.temperature)
+    learned = learner.solve(world, world.reward, seed=OTHER + seed)
+    panel = learned.simulate(world, **sizes, seed=DEMONSTRATIONS + seed)
+    best = world.log_policy(states)
+    gap = np.sum(np.exp(best) * (best - learned.log_policy(states)), axis=1)
+    return Problem(world, panel, states, told=told, demonstrator_kl=float(gap.mean()))
+
+
+def random_anchor(seed: int) -> int:
+    """An action of the paper's world, drawn with a seed."""
+    return int(np.random.default_rng(OTHER + seed).integers(5))
 
 
 def _known_cost_bus(seed: int, *, trajectories: int, irrelevant: int) -> Problem:

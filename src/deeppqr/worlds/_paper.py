@@ -68,10 +68,17 @@ class PaperWorld:
         Multiplies the printed reward, which is weak: 1 is the paper's formula.
     seed
         Draws omega, uniform on (0, 1) in each of its p + 1 entries.
+    state_only
+        Whether the reward is $\text{scale} \cdot \tanh\{(s/p) \cdot \omega_s\}$, the same
+        for every action: then no action is an anchor.
+    premium
+        Added to the reward of every action but 0. It leaves the anchor's as it is and
+        makes the anchor rare.
 
     References
     ----------
-    [geng2020pqr], Supplements, "Data Generation Process".
+    [geng2020pqr], Supplements, "Data Generation Process" and "Robustness Analysis", whose
+    printed state-only reward has the action inside tanh.
     """
 
     p: int = 5
@@ -79,10 +86,14 @@ class PaperWorld:
     seed: int = 0
     discount: float = 0.9
     temperature: float = 1.0
+    state_only: bool = False
+    premium: float = 0.0
 
     def __post_init__(self):
         if self.p < 1:
             raise DataError(f"`p` must be at least 1, but it is {self.p}.")
+        if not np.isfinite(self.premium):
+            raise DataError(f"`premium` must be finite, but it is {self.premium}.")
         check_preferences(self.discount, self.temperature)
 
     @property
@@ -109,6 +120,28 @@ class PaperWorld:
 
     def log_policy(self, states) -> Float[np.ndarray, "row action"]:
         return log_softmax(self.q(states) / self.temperature, axis=1)
+
+    def shaped_reward(self, states, anchor: int) -> Float[np.ndarray, "row action"]:
+        r"""What the decisions say of the reward, if `anchor` is believed to earn nothing.
+
+        $$r(s,a) + \phi(s) - \gamma E[\phi(s')|s,a], \qquad
+        \phi(s) = -r(s,a^A) + \gamma E[\phi(s')|s,a^A].$$
+        It explains the decisions as well as r does, and is r where the belief is right.
+
+        References
+        ----------
+        [geng2020pqr], Lemma 2.
+        """
+        states = self._check(states)
+        lines = self._lines(self.jump_states)
+        level, slope = self._shaping(lines, anchor)[:, lines.home].mean(axis=1)
+        jump = level / (1 - slope)
+        lines = self._lines(states)
+        level, slope = self._shaping(lines, anchor)
+        phi = level + slope * jump
+        home = lines.home
+        ahead = np.where(lines.inside[home], phi[lines.target[home]], jump)
+        return lines.reward[home] + phi[home][:, None] - self.discount * ahead
 
     @cached_property
     def jump_value(self) -> float:
@@ -217,6 +250,14 @@ class PaperWorld:
         slope = self.discount * (policy - stay).sum(axis=1)
         return self._solve_banded(stay, np.stack([level, slope], axis=1)).T
 
+    def _shaping(self, lines: Lines, anchor: int):
+        """phi of `shaped_reward` as `level + slope * J`, J its mean over uniform states."""
+        taken = np.arange(NUM_ACTIONS) == anchor
+        stay = taken * lines.inside
+        slope = self.discount * (taken & ~lines.inside).sum(axis=1)
+        right = np.stack([-lines.reward[:, anchor], slope], axis=1)
+        return self._solve_banded(stay, right).T
+
     def _solve_banded(self, stay, right):
         """(I - discount P) x = right, where `stay` moves along the line by SHIFT."""
         upper, lower = SHIFT.max(), -SHIFT.min()
@@ -237,8 +278,18 @@ class PaperWorld:
     def _reward_along(self, index: np.ndarray) -> np.ndarray:
         """The reward of each action where s'omega / p equals `index`."""
         action = np.arange(NUM_ACTIONS)
-        bend = np.tanh(index[:, None] + action / 4 * self.omega[-1])
-        return self.reward_scale * action * bend / (4 * self.omega.sum())
+        if self.state_only:
+            bend = np.tanh(index)[:, None]
+            reward = np.repeat(self.reward_scale * bend, NUM_ACTIONS, axis=1)
+        else:
+            bend = np.tanh(index[:, None] + action / 4 * self.omega[-1])
+            reward = self.reward_scale * action * bend / (4 * self.omega.sum())
+        return reward + self.extra
+
+    @property
+    def extra(self) -> Float[np.ndarray, " action"]:
+        """What the premium adds to the reward of each action."""
+        return self.premium * (np.arange(NUM_ACTIONS) > 0)
 
     def _at_home(self, states) -> tuple[np.ndarray, np.ndarray]:
         states = self._check(states)

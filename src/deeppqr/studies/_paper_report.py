@@ -1,0 +1,71 @@
+"""What the reports of the studies of the paper's world have in common."""
+
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+
+import polars as pl
+
+from ._claims import Claims
+from ._tables import Table, method_table
+
+WIDTH = 92
+PQR_KINDS = ("default", "paper", "paper-epochs", "regression")
+
+
+def score_tables(frame: pl.DataFrame, title: str, *, over: str, score: str) -> list[Table]:
+    """The table of a score by method, unless there is none to show."""
+    if score not in frame.columns or frame[score].is_null().all():
+        return []
+    return [method_table(frame, title, over=over, score=score)]
+
+
+def kinds(frame: pl.DataFrame) -> list[str]:
+    """The methods of a table that are PQR."""
+    present = frame["method"].unique(maintain_order=True).to_list()
+    return [name for name in PQR_KINDS if name in present]
+
+
+def conclude(
+    heading: str,
+    about: str,
+    parts: Sequence[Table | Claims],
+    frame: pl.DataFrame,
+    folder: Path,
+) -> str:
+    """What was run and found, as text; `summary.md` says the same."""
+    notes = [about, *_refusals(frame), *_demonstrator(frame)]
+    whole = [*map(_Paragraph, notes), *parts]
+    pages = "\n\n".join([f"# {heading}", *(part.markdown() for part in whole)])
+    (folder / "summary.md").write_text(pages + "\n", encoding="utf-8")
+    return "\n\n".join(part.text() for part in whole)
+
+
+class _Paragraph(str):
+    """Running text among tables."""
+
+    def text(self) -> str:
+        return textwrap.fill(self, WIDTH)
+
+    def markdown(self) -> str:
+        return str(self)
+
+
+def _refusals(frame: pl.DataFrame) -> list[str]:
+    refused = frame.filter(pl.col("note").str.starts_with("refused"))
+    if refused.is_empty():
+        return []
+    return [
+        f"{len(refused)} of {len(frame)} fits were refused, because an action never "
+        "occurs in the demonstrations; they have no score."
+    ]
+
+
+def _demonstrator(frame: pl.DataFrame) -> list[str]:
+    if "demonstrator_kl" not in frame.columns:
+        return []
+    mean = frame["demonstrator_kl"].mean()
+    return [
+        "The demonstrations are of a policy that soft Q-learning found; on average it is "
+        f"{mean:.3g} nats per decision from the optimal one, whose reward is scored."
+    ]
