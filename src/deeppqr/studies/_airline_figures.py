@@ -22,7 +22,8 @@ EDGE = {
 
 def draw_bars(found: Findings, folder: Path, method: str) -> None:
     """A panel per carrier: its five most rewarding markets, with intervals."""
-    with open_figure(folder, f"top-markets-{method}", len(found.carriers)) as axes:
+    name = f"top-markets-{method}"
+    with open_figure(folder, name, len(found.carriers), height=2.4) as axes:
         for axis, carrier in zip(axes, found.carriers, strict=True):
             best = found.best(carrier, method)[::-1]
             rewards = [market.reward for market in best]
@@ -40,7 +41,9 @@ def draw_bars(found: Findings, folder: Path, method: str) -> None:
 
 def draw_map(found: Findings, folder: Path) -> None:
     """A panel per carrier: all areas, and lines for its five most rewarding markets."""
-    with open_figure(folder, "map", len(found.carriers), sharex=True, sharey=True) as axes:
+    with open_figure(
+        folder, "map", len(found.carriers), height=2.2, sharex=True, sharey=True
+    ) as axes:
         points = np.array([_where(place) for place in PLACES])
         for axis, carrier in zip(axes, found.carriers, strict=True):
             axis.scatter(*points.T, s=3, color="0.7", linewidths=0)
@@ -67,7 +70,7 @@ def draw_competition(found: Findings, folder: Path, quantity: str, label: str) -
     Hollow where the changed states leave the data's support.
     """
     name = f"competition-{quantity}"
-    with open_figure(folder, name, len(found.carriers), sharex=True) as axes:
+    with open_figure(folder, name, len(found.carriers), height=2.6) as axes:
         for axis, carrier in zip(axes, found.carriers, strict=True):
             curve = found.competition(carrier, "default")
             if curve is None:
@@ -106,12 +109,13 @@ def draw_likelihood(found: Findings, folder: Path) -> None:
             axis.set_yticks(
                 range(len(found.carriers)), [full_name(code) for code in found.carriers]
             )
-            axis.set_xlabel("negative log-likelihood per decision, period 15")
+            axis.set_xlabel("negative log-likelihood")
         worst = [found.gain(carrier, "same") for carrier in found.carriers]
         axes[1].set_xlim(
             0.0, 1.3 * max([-gain.mean for gain in worst if gain], default=1.0)
         )
-        axes[1].set_title("without those beyond")
+        axes[0].set_title("period 15, per decision")
+        axes[1].set_title("the same, nearer")
         axes[0].invert_yaxis()
         axes[1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
 

@@ -160,12 +160,14 @@ def _at_dallas(found: Findings, method: str) -> Claim:
     text = f"American's five most rewarding markets are all at Dallas ({method})"
     best = found.best("AA", method)
     number = sum(market.at("Dallas") for market in best)
-    numbers = f"{number} of 5"
-    if method == "default":
-        share = found.hubs("AA").get("Dallas")
-        if share is not None:
-            numbers += f"; in {share:.0%} of the draws all five are"
-    return Claim(text, AGREES if number == len(best) else DISAGREES, numbers)
+    numbers = f"{number} of {len(best)}"
+    verdict = AGREES if number == len(best) else DISAGREES
+    share = found.hubs("AA").get("Dallas", 0.0)
+    if method == "default" and found.hubs("AA"):
+        numbers += f"; in {share:.0%} of the draws all five are"
+        if 0.05 < share < 0.95:
+            verdict = UNDECIDED
+    return Claim(text, verdict, numbers)
 
 
 def _foreseen(found: Findings) -> list[Claim]:
@@ -203,7 +205,7 @@ def _competitors(found: Findings) -> list[Claim]:
     clear = [c for c, (size, error) in change.items() if error and size < -2 * error]
     more = [c for c, (size, error) in change.items() if error and size > 2 * error]
     most = AGREES if 2 * len(clear) > len(change) else UNDECIDED
-    if 2 * len(less) < len(change):
+    if 2 * len(more) > len(change):
         most = DISAGREES
     claims = [
         Claim(

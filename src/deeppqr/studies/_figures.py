@@ -84,8 +84,10 @@ def draw_dots(
 
 
 @contextmanager
-def open_figure(folder: Path, name: str, number: int, **shared: Any) -> Iterator[Any]:
-    """The axes of a figure that is written when the block ends."""
+def open_figure(
+    folder: Path, name: str, number: int, *, height: float = 3.4, **shared: Any
+) -> Iterator[Any]:
+    """The axes of a figure that is written when the block ends; `height` of each row."""
     from matplotlib import rc_context
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -93,7 +95,7 @@ def open_figure(folder: Path, name: str, number: int, **shared: Any) -> Iterator
     rows = -(-number // ACROSS)
     columns = min(number, ACROSS)
     with rc_context(STYLE):
-        size = (3.2 * columns + 1.8, 3.4 * rows)
+        size = (3.2 * columns + 1.8, height * rows)
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(rows, columns, squeeze=False, **shared).ravel()
