@@ -85,7 +85,7 @@ def test_a_known_form_on_the_buses(tmp_path):
     at = np.array([[4.0]])
     # The standard error of theta in a sample of this size is about 0.01.
     assert -fit.reward(at)[0, 0] / 4 == pytest.approx(1.0, abs=0.04)
-    with pytest.raises(DataError, match="fit again"):
+    with pytest.raises(DataError, match="estimated in one part, at one temperature"):
         fit.at_temperature(2.0)
     folder = fit.save(tmp_path / "fit")
     with pytest.raises(StorageError, match="reward_features"):
