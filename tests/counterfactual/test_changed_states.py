@@ -361,13 +361,25 @@ def test_changes_that_make_no_sense(fit, panel, change, message):
         changed_states(fit, panel, change)
 
 
-def test_text_among_numbers():
+def test_numbers_alone():
+    """No category, no objects: text is refused, and the panel is not written to."""
     columns = {"state": ["x", "y"], "action": "action", "unit": "unit"}
     numeric = Panel.from_frame(decisions(10), **columns)
+    fit = MODEL.fit(numeric)
     with pytest.raises(
         DataError, match=r"the column 'x' the value 'much', but it was numer"
     ):
-        MODEL.fit(numeric).counterfactual(numeric, {"x": "much"})
+        fit.counterfactual(numeric, {"x": "much"})
+
+    def change(states):
+        states[:, 0] = 1.5
+        return states
+
+    before = numeric.state.copy()
+    by_function = fit.counterfactual(numeric, change)
+    np.testing.assert_array_equal(numeric.state, before)
+    by_value = fit.counterfactual(numeric, {"x": 1.5})
+    np.testing.assert_array_equal(by_function.estimate, by_value.estimate)
 
 
 def test_questions_that_have_no_answer(fit, panel, banded):
