@@ -197,5 +197,7 @@ def test_the_card_prints():
 
 
 def test_an_unknown_card():
-    with pytest.raises(DataError, match=r"no dataset 'cars'; there are \['airline', 'bus'\]"):
+    with pytest.raises(
+        DataError, match=r"no dataset 'cars'; there are \['airline', 'bus'\]"
+    ):
         datasets.card("cars")

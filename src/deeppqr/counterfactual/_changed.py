@@ -5,6 +5,7 @@ functions of the state, asked at other states. How far these are from any that w
 said beside every answer.
 """
 
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -89,14 +90,17 @@ class ChangedStates:
         head = f"{'':<{wide}}  {'action':<10}{'reward':>9}{'probability':>13}  support"
         lines = ["Changed states".center(WIDTH).rstrip(), "=" * WIDTH, head, "-" * WIDTH]
         for row in self.rows():
-            said = "" if row["scenario"] == AS_SEEN else f"  {row['mark']}"
+            mark = "" if row["scenario"] == AS_SEEN else f"  {row['mark']}"
             lines.append(
                 f"{row['scenario']:<{wide}}  {row['action']!s:<10}{row['reward']:>9.3f}"
-                f"{row['probability']:>13.4f}{said}"
+                f"{row['probability']:>13.4f}{mark}"
             )
-        lines += ["-" * WIDTH, *(f"{s.mark}: {s}" for s in _worst(self.support))]
+        said = [f"{each.mark}: {each}" for each in _worst(self.support)]
         if self.bootstrap is not None:
-            lines.append(f"bands: {self.bootstrap.note}")
+            said.append(f"bands: {self.bootstrap.note}")
+        lines.append("-" * WIDTH)
+        for note in said:
+            lines += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
         return "\n".join([*lines, "=" * WIDTH])
 
     def _at(self, quantity: str, action: Any) -> tuple[int, int]:
@@ -169,7 +173,10 @@ def changed_states(
     draws = None
     if replicates:
         refit = model or require_model(fit)
-        draws = bootstrap(refit, panel, statistic, replicates=replicates, **options)
+        own = statistic(fit) if model is None else None
+        draws = bootstrap(
+            refit, panel, statistic, replicates=replicates, estimate=own, **options
+        )
     encoded = [encoding.encode_any(each) for each in scenarios.values()]
     return ChangedStates(
         tuple(scenarios),
@@ -212,7 +219,13 @@ def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.nd
         changed, words = raw.copy(), []
         for name, values in listed.items():
             value = values[scenario if len(values) > 1 else 0]
-            changed[:, names.index(name)] = value
+            try:
+                changed[:, names.index(name)] = value
+            except (TypeError, ValueError) as problem:
+                raise DataError(
+                    f"`change` gives the column {name!r} the value {value!r}, but it was "
+                    "numeric in the panel. Give a number."
+                ) from problem
             words.append(f"{name} = {value}")
         found[", ".join(words)] = changed
     return found

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .._errors import DataError
 
 WIDTH = 78
+MARGIN = 13
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ AIRLINE = Card(
         "San Juan's population is missing in the files. It is set to the median of the "
         "other 59 areas' populations.",
         "America West has no scheduled flights in any row, though it serves about 100 "
-        "markets; and about a quarter of the markets others serve show none.",
+        "markets; and 18 per cent of the markets others serve show none.",
         "A market is one row whatever the direction: Albuquerque - Albany, never the "
         "reverse. Origin and dest are the lower and the higher code, not a direction of "
         "travel.",
@@ -135,6 +136,12 @@ def card(name: str) -> Card:
 
 
 def _block(head: str, text: str) -> list[str]:
+    margin = " " * MARGIN
+    if len(head) >= MARGIN:
+        return [
+            head,
+            *textwrap.wrap(text, WIDTH, initial_indent=margin, subsequent_indent=margin),
+        ]
     return textwrap.wrap(
-        text, WIDTH, initial_indent=f"{head:<13}", subsequent_indent=" " * 13
+        text, WIDTH, initial_indent=f"{head:<{MARGIN}}", subsequent_indent=margin
     )

@@ -91,7 +91,7 @@ def draw_competition(found: Findings, folder: Path, quantity: str, label: str) -
 
 def draw_likelihood(found: Findings, folder: Path) -> None:
     """Negative log-likelihood of period 15 by carrier and method."""
-    methods = [method for method in SHOWN if method in found.methods]
+    methods = [method for method in SHOWN if method in found.methods] or found.methods
     with open_figure(folder, "likelihood", 2, sharey=True) as axes:
         for axis in axes:
             for number, method in enumerate(methods):

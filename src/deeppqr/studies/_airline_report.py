@@ -42,11 +42,12 @@ def report(frame: "pl.DataFrame", folder: Path) -> str:
         if method in RANKED:
             draw_bars(found, folder, method)
     draw_likelihood(found, folder)
-    said = "\n".join(row["note"] for row in found.said("never"))
+    never = "\n".join(row["note"] for row in found.said("never"))
     parts = [table for table in tables if table is not None]
     write_markdown("The airline study", parts, folder)
-    told = f"{full_name('TW')}: {said}" if said else ""
-    return "\n\n".join([NOTES, told, *(part.text() for part in parts)])
+    told = f"{full_name('TW')}: {never}" if never else ""
+    said = [NOTES, told, *(part.text() for part in parts), _failed(found)]
+    return "\n\n".join(each for each in said if each)
 
 
 RANKED = ("default", "paper", "paper-epochs", "light")
@@ -55,6 +56,18 @@ RANKED = ("default", "paper", "paper-epochs", "light")
 def _data(found: Findings) -> Table:
     rows = [[row["check"], row["found"]] for row in found.said("data")]
     return Table("The data, checked", ["check", "found"], rows)
+
+
+def _failed(found: Findings) -> str:
+    """Of the bootstrap: errors that leave many replicates out are too small."""
+    rows = found.said("failure")
+    if not rows:
+        return ""
+    first = rows[0]
+    return (
+        f"{len(rows)} replicates of the bootstrap failed, the first of them number "
+        f"{first['replicate']} of {full_name(first['sample'])}: {first['note']}"
+    )
 
 
 def _samples(found: Findings) -> list[str]:

@@ -167,6 +167,8 @@ class Findings:
         """Mean reward and chance of serving by the number of competitors."""
         import polars as pl
 
+        if "competition" not in set(self.frame["kind"]):
+            return None
         rows = self.frame.filter(
             pl.col("kind") == "competition",
             pl.col("sample") == carrier,
@@ -179,7 +181,9 @@ class Findings:
             pl.col("kind") == "drawn",
             pl.col("sample") == carrier,
             pl.col("competitors").is_not_null(),
-        ).sort("replicate", "competitors")
+        )
+        if not draws.is_empty():
+            draws = draws.sort("replicate", "competitors")
 
         def drawn(column: str) -> np.ndarray:
             return draws[column].to_numpy().astype(float).reshape(-1, len(COMPETITORS))
