@@ -23,6 +23,9 @@ METHODS = {
 }
 FITTED = ("default", "paper", "paper-epochs", "light", "splgd")
 """Methods that say what serving is worth."""
+TRAIN, TEST = (13, 14), 15
+"""Periods that are fitted, and the one that is foreseen."""
+DISCOUNT = 0.95
 COMPETITORS = (5, 6, 7, 8, 9)
 REPLICATES_PER_TASK = 20
 LEVEL = 0.95

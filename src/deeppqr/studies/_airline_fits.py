@@ -10,23 +10,21 @@ import numpy as np
 from jaxtyping import Float
 
 from .. import policy as policies
-from .._errors import ActionNeverTaken, WeakOverlapWarning
+from .._errors import WeakOverlapWarning
 from .._pqr import PQR, Fit
 from ..baselines import SPLGD
 from ..counterfactual import changed_states
-from ..datasets import PLACES, airline, airline_frame
-from ..datasets._airline import link
+from ..datasets import airline
 from ..inference import bootstrap
 from ..panel import Panel
 from ..reward import Joint
-from ._airline import COMPETITORS, FITTED, NEVER, POOLED
+from ._airline import COMPETITORS, DISCOUNT, FITTED, NEVER, POOLED, TEST, TRAIN
+from ._airline_data import data, every_row, never
 
 if TYPE_CHECKING:
     import polars as pl
 
-DISCOUNT = 0.95
 TOLD = {"discount": DISCOUNT, "anchor": "out"}
-TRAIN, TEST = (13, 14), 15
 SERVE = 1
 """The column of serving."""
 TOP = 5
@@ -50,17 +48,12 @@ class Sample:
         return self.test["seg_entry_t"].to_numpy()
 
 
-@lru_cache(maxsize=1)
-def _frame() -> "pl.DataFrame":
-    return airline_frame()
-
-
 @lru_cache(maxsize=2)
 def sample_of(name: str, markets: int) -> Sample:
     """A carrier's decisions, or those of all that ever serve a market."""
     import polars as pl
 
-    frame = _frame().filter(pl.col("period") == TEST)
+    frame = every_row().filter(pl.col("period") == TEST)
     carrier = None if name == POOLED else name
     panel = airline(carrier, periods=TRAIN)
     kept = set(np.unique(np.linspace(1, 1770, markets).round().astype(int)).tolist())
@@ -190,57 +183,7 @@ class Drawn:
         return np.concatenate([rewards[0], means, chances])
 
 
-def data() -> list[dict[str, Any]]:
-    """What can be checked about the files and their codes."""
-    import polars as pl
-
-    frame = _frame()
-    first = frame.filter(pl.col("carrier") == "AA", pl.col("period") == TRAIN[0])
-    line = [
-        great_circle(PLACES[start - 1], PLACES[end - 1])
-        for start, end in zip(first["csa_code_origin"], first["csa_code_dest"], strict=True)
-    ]
-    sizes = frame.select(pl.col("carrier", "market", "period").n_unique()).row(0)
-    linked = link(frame, ["Segid"]).select("period", "next_Segid")
-    rows = [
-        ("carriers, markets, periods", " x ".join(f"{size:,}" for size in sizes)),
-        ("rows", f"{len(frame):,}"),
-        ("rows of periods 13 and 14 linked to the next", _linked(linked, TRAIN)),
-        ("rows of period 15 with a next state", _linked(linked, (TEST,))),
-        (
-            "distance in the files and between the named airports, correlation",
-            f"{np.corrcoef(line, first['Dist'])[0, 1]:.5f}",
-        ),
-        ("largest population", _largest(frame)),
-    ]
-    rows += [(f"largest share of {code}", text) for code, text in _hubs(frame).items()]
-    for period in (*TRAIN, TEST):
-        part = frame.filter(pl.col("period") == period)
-        switch = (part["seg_entry_t"] != part["seg_entry_tplus1"]).mean()
-        rows.append((f"rows that switch in period {period}", f"{switch:.1%}"))
-    return [{"kind": "data", "check": check, "found": found} for check, found in rows]
-
-
-def never() -> list[dict[str, Any]]:
-    """What the software says of a carrier that serves no market."""
-    try:
-        light().fit(airline(NEVER, periods=TRAIN))
-        said = "nothing"
-    except ActionNeverTaken as problem:
-        said = str(problem)
-    return [{"kind": "never", "sample": NEVER, "note": said}]
-
-
 PARTS = {"data": data, "never": never, "fit": fit, "replicates": replicates}
-
-
-def great_circle(start, end) -> float:
-    """Thousands of miles."""
-    north = np.radians([start.latitude, end.latitude])
-    east = np.radians([start.longitude, end.longitude])
-    half = np.sin(np.diff(north) / 2) ** 2
-    half = half + np.cos(north[0]) * np.cos(north[1]) * np.sin(np.diff(east) / 2) ** 2
-    return float(2 * 3.9588 * np.arcsin(np.sqrt(half))[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,36 +258,3 @@ def _competition(estimate: Fit, found: Sample) -> list[dict[str, Any]]:
         }
         for competitors, row in zip((None, *COMPETITORS), rows, strict=True)
     ]
-
-
-def _linked(frame: "pl.DataFrame", periods: tuple[int, ...]) -> str:
-    import polars as pl
-
-    part = frame.filter(pl.col("period").is_in(periods))
-    return f"{part['next_Segid'].is_not_null().sum():,} of {len(part):,}"
-
-
-def _largest(frame: "pl.DataFrame") -> str:
-    row = frame.sort("pop_origin", descending=True).row(0, named=True)
-    return f"{row['origin']}, {row['pop_origin']:,.0f}"
-
-
-def _hubs(frame: "pl.DataFrame") -> dict[str, str]:
-    import polars as pl
-
-    ends = [("origin", "orig_share"), ("dest", "dest_share")]
-    both = pl.concat(
-        [
-            frame.select(
-                "carrier", pl.col(area).alias("area"), pl.col(share).alias("share")
-            )
-            for area, share in ends
-        ]
-    )
-    means = both.group_by("carrier", "area").agg(pl.col("share").mean())
-    best = means.sort("share", descending=True).unique("carrier", keep="first")
-    return {
-        row["carrier"]: f"{row['area']}, {row['share']:.2f}"
-        for row in best.sort("carrier").iter_rows(named=True)
-        if row["share"] > 0
-    }
