@@ -16,10 +16,10 @@ test: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
-	$(ONE_THREAD) $(BIN)/pytest -n 2
+	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile
 
 slow: $(READY)
-	$(BIN)/pytest -m slow
+	$(ONE_THREAD) $(BIN)/pytest -m slow -n 2
 
 # Torch is large and pins an old Gymnasium: it gets an environment of its own.
 adapters: .venv-adapters/.ready

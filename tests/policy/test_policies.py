@@ -198,6 +198,7 @@ def test_auto_compares_on_held_out_units(paper, key):
     assert divergence(world, fit.policy, panel.state) < 0.05
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("draw", "winners"),
     [(steps, {"boosted trees"}), (smooth, {"logit", "quadratic logit", "network"})],

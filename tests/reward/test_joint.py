@@ -94,7 +94,9 @@ def test_a_known_form_on_the_buses(tmp_path):
     np.testing.assert_array_equal(loaded.reward(at), fit.reward(at))
 
 
-@pytest.mark.parametrize("model", ["linear", "network"])
+@pytest.mark.parametrize(
+    "model", ["linear", pytest.param("network", marks=pytest.mark.slow)]
+)
 def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     world, panel = paper
     fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Likelihood(model)).fit(

@@ -66,7 +66,14 @@ def test_auto_generalises_where_pairs_are_missing(tabular):
 
 @pytest.mark.parametrize(
     "reward",
-    [Linear(), Network(Training(width=32, depth=1, members=2, max_steps=400)), Ridge()],
+    [
+        Linear(),
+        pytest.param(
+            Network(Training(width=32, depth=1, members=2, max_steps=400)),
+            marks=pytest.mark.slow,
+        ),
+        Ridge(),
+    ],
     ids=["linear", "network", "ridge"],
 )
 def test_rewards_of_a_continuous_world(reward, paper):
