@@ -133,7 +133,9 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
     if chart.level is not None:
         axis.axhline(chart.level, color="0.6", linewidth=0.8, linestyle=":")
     axis.set_yscale(chart.y_scale)
-    if chart.ticks is None:
+    if not sizes:
+        axis.set_xticks([])  # nothing but levels
+    elif chart.ticks is None:
         axis.set_xscale("log")
         axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
         axis.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)

@@ -64,7 +64,8 @@ class Table:
         """A Markdown table under a bold title."""
         rule = ["---", *["---:"] * (len(self.columns) - 1)]
         lines = [
-            "| " + " | ".join(line) + " |" for line in (self.columns, rule, *self.rows)
+            "| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |"
+            for line in (self.columns, rule, *self.rows)
         ]
         return "\n".join([f"**{self.title}**", "", *lines])
 
