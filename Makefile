@@ -19,7 +19,7 @@ test: $(READY)
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile
 
 slow: $(READY)
-	$(ONE_THREAD) $(BIN)/pytest -m slow -n 2
+	$(ONE_THREAD) $(BIN)/pytest -m slow -n 2 --dist loadfile
 
 # Torch is large and pins an old Gymnasium: it gets an environment of its own.
 adapters: .venv-adapters/.ready

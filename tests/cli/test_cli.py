@@ -180,6 +180,7 @@ def test_interruption_leaves_nothing(decisions, tmp_path, monkeypatch, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_demo_writes_its_folder(tmp_path, capsys):
     run = ["demo", "--p", "2", "--steps", "1000", "--reward-scale", "5"]
     assert main([*run, "--out", str(tmp_path / "demo")]) == 0

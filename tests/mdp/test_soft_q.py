@@ -47,6 +47,7 @@ def test_it_makes_demonstrations(learned):
     assert panel.has_next.all()
 
 
+@pytest.mark.slow
 def test_it_solves_a_gymnasium_environment():
     from deeppqr.mdp import WorldEnv
 

@@ -139,7 +139,9 @@ def test_given_policies_are_asked_for_again(tabular, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
-@pytest.mark.parametrize("study", ["synthetic", "airline"])
+@pytest.mark.parametrize(
+    "study", [pytest.param("synthetic", marks=pytest.mark.slow), "airline"]
+)
 def test_the_paper_as_written(study, paper):
     """Its optimiser, rates and steps; and the policy it leaves close to uniform."""
     _, panel = paper

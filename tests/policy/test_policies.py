@@ -187,6 +187,7 @@ def test_auto_counts_where_states_repeat(tabular, key):
     assert "frequencies in 7 distinct states" in Auto().fit(panel, key=key).note
 
 
+@pytest.mark.slow
 def test_auto_compares_on_held_out_units(paper, key):
     world, panel = paper
     fit = Auto().fit(panel, key=key)
