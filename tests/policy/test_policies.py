@@ -158,6 +158,7 @@ def test_boosted_trees_without_a_rare_action(key):
     assert np.isfinite(fit.policy.log_prob(rare.state)).all()
 
 
+@pytest.mark.slow
 def test_calibration_tempers_an_overfitted_network(paper):
     _, panel = paper
     few = panel.select(panel.unit < 5)

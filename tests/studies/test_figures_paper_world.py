@@ -31,6 +31,7 @@ def printed():
     return problem, PQR.paper(discount=0.9, anchor=0, seed=1).fit(problem.panel)
 
 
+@pytest.mark.slow
 def test_q_recovery_in_small(tmp_path, printed):
     methods = ["paper", "maxent"]
     table, text, figures = run(
