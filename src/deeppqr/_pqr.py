@@ -1,7 +1,6 @@
 """PQR and its Fit: estimate the Policy, then the anchor's Q, then the Reward."""
 
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from functools import partial
@@ -16,7 +15,8 @@ from jaxtyping import Float
 from . import anchor as anchor_stage
 from . import policy as policy_stage
 from . import reward as reward_stage
-from ._errors import ActionNeverTaken, AnchorNeverTaken, DataError, WeakOverlapWarning
+from ._errors import DataError
+from ._identified import check_identified, warn_of_weak_overlap
 from ._paper import paper_stages
 from ._random import check_seed
 from .anchor import (
@@ -155,7 +155,7 @@ class PQR:
     def fit(self, panel: Panel) -> "Fit":
         """Estimate the policy, the anchor's value and the reward from a panel."""
         require_panel(panel)
-        anchor = _check_support(panel, self.anchor)
+        anchor = check_identified(panel, self.anchor)
         known_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
         key_policy, key_anchor, key_reward = jr.split(jr.key(self.seed), 3)
@@ -175,7 +175,7 @@ class PQR:
         raw = reward.reward(panel.state, value)
         diagnostics = diagnose(panel, policy, solution, value, raw, reward.held_out)
         clock.lap("diagnostics")
-        _warn_of_weak_overlap(diagnostics)
+        warn_of_weak_overlap(diagnostics)
         return Fit(
             reward.value or value,
             reward.reward,
@@ -412,56 +412,6 @@ class _Clock:
         now = time.perf_counter()
         self.laps[name] = round(now - self._last, 3)
         self._last = now
-
-
-def _check_support(panel: Panel, label: Any) -> int:
-    """The anchor's index, refusing panels in which it or another action never occurs."""
-    anchor = panel.action_index(label)
-    counts = panel.weight > 0
-    taken = np.bincount(panel.action, counts, panel.num_actions)
-    useful = np.bincount(panel.action, counts & panel.is_transition, panel.num_actions)
-    occur = [a for a, n in zip(panel.actions, taken, strict=True) if n]
-    if taken[anchor] == 0:
-        raise AnchorNeverTaken(
-            f"The anchor {label!r} is taken in none of the {len(panel):,} rows that have "
-            "weight. Without it nothing pins the level of the reward down: choose an "
-            f"anchor that occurs (actions taken: {occur})."
-        )
-    if useful[anchor] == 0:
-        raise AnchorNeverTaken(
-            f"The anchor {label!r} is taken in {int(taken[anchor])} rows, but in none of "
-            "them is the next state known. PQR must see where the anchor leads: add the "
-            "rows that follow, or name the next state's columns."
-        )
-    never = [a for a, n in zip(panel.actions, taken, strict=True) if n == 0]
-    if never:
-        raise ActionNeverTaken(
-            f"The action {never[0]!r} is never taken in this panel, so its reward is not "
-            f"identified by anything in it: every reward that is low enough explains that "
-            f"({len(never)} such actions: {never}; taken: {occur}). Leave it out of "
-            "`actions`, or pool these units with others that take it."
-        )
-    missing = [a for a, n in zip(panel.actions, useful, strict=True) if n == 0]
-    if missing:
-        times = int(taken[panel.action_index(missing[0])])
-        raise ActionNeverTaken(
-            f"The action {missing[0]!r} is taken in {times} rows that have weight, and in "
-            "none of them is the next state known, so its reward is not identified "
-            f"({len(missing)} such actions: {missing}). Drop these rows and leave the "
-            "action out of `actions`."
-        )
-    return anchor
-
-
-def _warn_of_weak_overlap(diagnostics: Diagnostics) -> None:
-    weak = diagnostics["anchor_share"]
-    if weak.verdict == "trouble":
-        warnings.warn(
-            f"{weak.meaning[0].upper()}{weak.meaning[1:]}. Rewards of other actions lean "
-            "on few rows; see `fit.diagnostics`.",
-            WeakOverlapWarning,
-            stacklevel=3,
-        )
 
 
 def _stage_notes(policy: PolicyFit, solution: AnchorSolution, reward_note: str):

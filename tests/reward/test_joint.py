@@ -109,7 +109,7 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     np.testing.assert_allclose(loaded.reward(states), fit.reward(states), rtol=1e-6)
 
 
-def test_the_reward_that_held_out_units_refute_is_corrected():
+def test_the_reward_that_held_out_units_refute_is_corrected(tmp_path):
     """Scores far above any reward's make the policy the better explanation."""
     panel = deeppqr.worlds.KnownCostBus().simulate(steps=2_000, units=20, seed=3)
     told = {"discount": 0.95, "anchor": "replace", "anchor_reward": -5.0}
@@ -118,6 +118,10 @@ def test_the_reward_that_held_out_units_refute_is_corrected():
     refuted = replace(model, reward=_Refuted(np.full(len(panel), -0.01))).fit(panel)
     assert "refuted" in refuted.stages["reward"]
     assert "corrected by" in refuted.stages["reward"]
+    at = np.array([[1.0], [7.0], [19.0]])
+    loaded = deeppqr.load(refuted.save(tmp_path / "fit"))
+    np.testing.assert_allclose(loaded.reward(at), refuted.reward(at), rtol=1e-6)
+    np.testing.assert_allclose(loaded.q(at), refuted.q(at), rtol=1e-6)
 
 
 def test_pqr_on_a_departure_adds_up_to_pqr():

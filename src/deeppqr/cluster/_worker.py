@@ -1,4 +1,8 @@
-"""A worker process: it gets a call once and items one by one, and sends their results."""
+"""A worker process: it gets a call once and items one by one, and sends their results.
+
+Pickle goes through the pipe between it and the process that started it, and nowhere else:
+nothing that was written to a file, or came from elsewhere, is ever unpickled.
+"""
 
 import multiprocessing
 import os

@@ -27,6 +27,8 @@ TRAIN, TEST = (13, 14), 15
 """Periods that are fitted, and the one that is foreseen."""
 DISCOUNT = 0.95
 COMPETITORS = (5, 6, 7, 8, 9)
+TOP = 5
+"""Markets of a carrier that are shown: its most rewarding."""
 REPLICATES_PER_TASK = 20
 LEVEL = 0.95
 

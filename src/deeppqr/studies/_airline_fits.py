@@ -13,12 +13,12 @@ from .. import policy as policies
 from .._errors import WeakOverlapWarning
 from .._pqr import PQR, Fit
 from ..baselines import SPLGD
-from ..counterfactual import changed_states
+from ..counterfactual import MeansAt, changed_states
 from ..datasets import airline
 from ..inference import bootstrap
 from ..panel import Panel
 from ..reward import Joint
-from ._airline import COMPETITORS, DISCOUNT, FITTED, NEVER, POOLED, TEST, TRAIN
+from ._airline import COMPETITORS, DISCOUNT, FITTED, NEVER, POOLED, TEST, TOP, TRAIN
 from ._airline_data import data, every_row, never
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 TOLD = {"discount": DISCOUNT, "anchor": "out"}
 SERVE = 1
 """The column of serving."""
-TOP = 5
 BOOTSTRAP_SEED = 0
 
 
@@ -172,15 +171,13 @@ class Drawn:
 
     def __call__(self, fit: Fit) -> Float[np.ndarray, " entry"]:
         column = fit.encoding.names.index("nonstop_comps")
-        rewards, chances = [], []
-        for competitors in (None, *COMPETITORS):
-            states = self.states.copy()
-            if competitors is not None:
-                states[:, column] = competitors
-            rewards.append(fit.reward(states)[:, SERVE])
-            chances.append(np.exp(fit.log_policy(states)[:, SERVE]).mean())
-        means = [reward.mean() for reward in rewards]
-        return np.concatenate([rewards[0], means, chances])
+        scenarios = [self.states]
+        for competitors in COMPETITORS:
+            scenarios.append(self.states.copy())
+            scenarios[-1][:, column] = competitors
+        means = MeansAt(tuple(scenarios), np.ones(len(self.states)))(fit)
+        worth = fit.reward(self.states)[:, SERVE]
+        return np.concatenate([worth, *means[:, :, SERVE].T])
 
 
 PARTS = {"data": data, "never": never, "fit": fit, "replicates": replicates}

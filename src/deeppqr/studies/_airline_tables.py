@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri
 
-from ..datasets import CARRIERS, airline_frame
-from ._airline import COMPETITORS, IDENTIFIED, LEVEL, POOLED
+from ..datasets import CARRIERS
+from ..inference import clustered_covariance, normal_interval, sup_t_bands_of_draws
+from ._airline import COMPETITORS, IDENTIFIED, LEVEL, POOLED, TOP
+from ._airline_data import every_row
 
 if TYPE_CHECKING:
     import polars as pl
-
-TOP = 5
 
 
 class Gain(NamedTuple):
@@ -103,10 +102,9 @@ class Findings:
             return None
         total, rows = found["loglik"].to_numpy(), found["rows"].to_numpy()
         mean = total.sum() / rows.sum()
-        left = total - mean * rows
-        number = len(total)
-        error = np.sqrt(number / max(number - 1, 1) * (left**2).sum()) / rows.sum()
-        return Gain(float(mean), float(error))
+        influence = (total - mean * rows) / rows.sum()
+        variance = clustered_covariance(influence[:, None])[0, 0]
+        return Gain(float(mean), float(np.sqrt(variance)))
 
     def best(self, sample: str, method: str, carrier: str | None = None) -> list[Market]:
         """A carrier's five most rewarding markets."""
@@ -157,7 +155,7 @@ class Findings:
     @cached_property
     def names(self) -> dict[int, tuple[str, tuple[int, int]]]:
         """Name and areas by number of a market."""
-        frame = airline_frame().unique("Segid")
+        frame = every_row().unique("Segid")
         columns = ("Segid", "market", "csa_code_origin", "csa_code_dest")
         return {
             n: (name, (start, end)) for n, name, start, end in frame.select(columns).rows()
@@ -219,8 +217,6 @@ class Competition:
 
     def band(self, quantity: str) -> Float[np.ndarray, "end number"] | None:
         """A uniform band: the spread of the draws, put around the estimate."""
-        from ..inference import sup_t_bands_of_draws
-
         estimate, drawn = getattr(self, quantity), getattr(self, f"drawn_{quantity}")
         if len(drawn) < 2:
             return None
@@ -240,8 +236,8 @@ def interval(market: Market) -> tuple[float, float] | None:
     """Of the reward, at the level of the study."""
     if market.error is None:
         return None
-    margin = ndtri((1 + LEVEL) / 2) * market.error
-    return market.reward - margin, market.reward + margin
+    low, high = normal_interval(np.array(market.reward), np.array(market.error), LEVEL)
+    return float(low), float(high)
 
 
 def full_name(carrier: str) -> str:

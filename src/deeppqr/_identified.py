@@ -1,0 +1,60 @@
+"""Whether a panel identifies the rewards at all: every action taken, the anchor often."""
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from ._errors import ActionNeverTaken, AnchorNeverTaken, WeakOverlapWarning
+from .inference import Diagnostics
+from .panel import Panel
+
+
+def check_identified(panel: Panel, label: Any) -> int:
+    """The anchor's index, refusing panels in which it or another action never occurs."""
+    anchor = panel.action_index(label)
+    counts = panel.weight > 0
+    taken = np.bincount(panel.action, counts, panel.num_actions)
+    useful = np.bincount(panel.action, counts & panel.is_transition, panel.num_actions)
+    occur = [a for a, n in zip(panel.actions, taken, strict=True) if n]
+    if taken[anchor] == 0:
+        raise AnchorNeverTaken(
+            f"The anchor {label!r} is taken in none of the {len(panel):,} rows that have "
+            "weight. Without it nothing pins the level of the reward down: choose an "
+            f"anchor that occurs (actions taken: {occur})."
+        )
+    if useful[anchor] == 0:
+        raise AnchorNeverTaken(
+            f"The anchor {label!r} is taken in {int(taken[anchor])} rows, but in none of "
+            "them is the next state known. PQR must see where the anchor leads: add the "
+            "rows that follow, or name the next state's columns."
+        )
+    never = [a for a, n in zip(panel.actions, taken, strict=True) if n == 0]
+    if never:
+        raise ActionNeverTaken(
+            f"The action {never[0]!r} is never taken in this panel, so its reward is not "
+            f"identified by anything in it: every reward that is low enough explains that "
+            f"({len(never)} such actions: {never}; taken: {occur}). Leave it out of "
+            "`actions`, or pool these units with others that take it."
+        )
+    missing = [a for a, n in zip(panel.actions, useful, strict=True) if n == 0]
+    if missing:
+        times = int(taken[panel.action_index(missing[0])])
+        raise ActionNeverTaken(
+            f"The action {missing[0]!r} is taken in {times} rows that have weight, and in "
+            "none of them is the next state known, so its reward is not identified "
+            f"({len(missing)} such actions: {missing}). Drop these rows and leave the "
+            "action out of `actions`."
+        )
+    return anchor
+
+
+def warn_of_weak_overlap(diagnostics: Diagnostics) -> None:
+    weak = diagnostics["anchor_share"]
+    if weak.verdict == "trouble":
+        warnings.warn(
+            f"{weak.meaning[0].upper()}{weak.meaning[1:]}. Rewards of other actions lean "
+            "on few rows; see `fit.diagnostics`.",
+            WeakOverlapWarning,
+            stacklevel=3,
+        )
