@@ -3,10 +3,13 @@
 import jax.random as jr
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
 from deeppqr import _boosting
 from deeppqr._boosting import BoostedTrees
+from deeppqr._tree_scores import add_trees, mask_trees
 
 
 def draw(num_classes, num_rows=2_000, seed=0):
@@ -135,3 +138,65 @@ def test_same_key_same_trees():
     inputs = data[0]
     np.testing.assert_array_equal(one.log_prob(inputs), two.log_prob(inputs))
     assert np.abs(one.log_prob(inputs) - other.log_prob(inputs)).max() > 0
+
+
+@given(st.integers(0, 2**32 - 1), st.integers(2, 32), st.sampled_from([1, 3]))
+def test_masks_of_leaves_lead_where_splits_do(seed, max_leaves, num_scores):
+    """Random trees of every shape, to the last bit, ties with thresholds included."""
+    rng = np.random.default_rng(seed)
+    trees = grow_at_random(rng, 20, max_leaves, num_scores)
+    inputs = rng.integers(0, 10, size=(300, 4)) / 2
+    masked = mask_trees(
+        *(trees.feature, trees.threshold, trees.child, trees.value),
+        *(trees.tree_class, num_scores),
+    )
+    assert masked is not None
+    expected = np.tile(trees.baseline[:, None], len(inputs))
+    parts = (trees.feature, trees.threshold, trees.child, trees.value)
+    for scored, *tree in zip(trees.tree_class, *parts, strict=True):
+        for row, values in enumerate(inputs):
+            expected[scored, row] += walk(values, *tree)
+    np.testing.assert_array_equal(add_trees(masked, trees.baseline, inputs), expected)
+
+
+def test_a_tree_with_more_leaves_than_bits_is_walked(key):
+    rng = np.random.default_rng(0)
+    trees = grow_at_random(rng, 3, 33, 1)
+    inputs = rng.normal(size=(50, 4))
+    assert trees._masked is None
+    parts = (trees.feature, trees.threshold, trees.child, trees.value)
+    expected = [
+        sum(walk(values, *tree) for tree in zip(*parts, strict=True)) for values in inputs
+    ]
+    np.testing.assert_allclose(trees._scores(inputs)[:, 0], expected, rtol=1e-12)
+
+
+def walk(row, feature, threshold, child, value):
+    """A row's way down a tree, split by split."""
+    node = 0
+    while child[node, 0] != node:
+        node = child[node, int(row[feature[node]] > threshold[node])]
+    return value[node]
+
+
+def grow_at_random(rng, number, max_leaves, num_scores):
+    """Trees that split leaves at random; the first has all the leaves it may have."""
+    size = 2 * max_leaves - 1
+    child = np.tile(np.arange(size)[:, None], (number, 1, 2))
+    for tree in range(number):
+        leaves, count = [0], 1
+        for _ in range(rng.integers(0, max_leaves) if tree else max_leaves - 1):
+            parent = leaves.pop(rng.integers(len(leaves)))
+            child[tree, parent] = count, count + 1
+            leaves += [count, count + 1]
+            count += 2
+    return BoostedTrees(
+        rng.integers(0, 4, size=(number, size)),
+        rng.integers(0, 10, size=(number, size)) / 2,
+        child,
+        rng.normal(size=(number, size)),
+        rng.integers(0, num_scores, size=number),
+        rng.normal(size=num_scores) if num_scores > 1 else np.zeros(1),
+        np.ones(num_scores, dtype=bool),
+        1.0,
+    )

@@ -1,12 +1,14 @@
 """Boosted trees for class probabilities, kept as plain arrays."""
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from scipy.special import log_softmax
 
 from ._random import integer_seed, numpy_rng
+from ._tree_scores import MaskedTrees, add_trees, mask_trees
 
 TOL, CHECKED = 1e-9, 1_000
 VALIDATION = 0.1
@@ -151,6 +153,8 @@ class BoostedTrees:
         return log_prob
 
     def _scores(self, inputs: np.ndarray) -> np.ndarray:
+        if self._masked is not None:
+            return add_trees(self._masked, self.baseline, inputs).T
         scores = np.tile(self.baseline[:, None], len(inputs))
         arrays = (self.feature, self.threshold, self.child, self.value)
         parts = [array.tolist() for array in arrays]
@@ -160,6 +164,11 @@ class BoostedTrees:
             for number, *tree in zip(self.tree_class, *parts, strict=True):
                 scores[number, rows] += _descend(columns, *tree)
         return scores.T
+
+    @cached_property
+    def _masked(self) -> MaskedTrees | None:
+        arrays = (self.feature, self.threshold, self.child, self.value)
+        return mask_trees(*arrays, self.tree_class, len(self.baseline))
 
 
 def _descend(

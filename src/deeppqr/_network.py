@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from ._even_pieces import in_even_pieces
 from ._progress import Progress, track
 from ._scale import spread
 
@@ -66,10 +67,6 @@ class Training:
     """Looks without any member improving before training stops."""
 
 
-MIN_PIECE, MAX_PIECE = 256, 65_536
-"""Rows that are evaluated at once, powers of two."""
-
-
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """Trained networks on standardised inputs; calling it gives every member's outputs."""
@@ -105,7 +102,7 @@ class Ensemble:
         """The last hidden layer of every member, side by side."""
         layers = self._networks.layers[:-1]
         scaled = standardise(inputs, self.center, self.scale)
-        units = _in_even_pieces(partial(_hidden, layers), scaled)
+        units = in_even_pieces(partial(_hidden, layers), scaled)
         return np.moveaxis(units, 0, 1).reshape(len(inputs), -1)
 
 
@@ -175,22 +172,7 @@ def train(
 
 def _outputs(networks, inputs, center, scale) -> Float[np.ndarray, "member row output"]:
     scaled = standardise(inputs, center, scale)
-    return _in_even_pieces(partial(_predict, networks), scaled)
-
-
-def _in_even_pieces(
-    function: Callable[[Array], Array], inputs: Float[np.ndarray, "row input"]
-) -> Float[np.ndarray, "member row output"]:
-    """The function of all rows, in pieces of few sizes: each size is compiled once."""
-    found = []
-    for first in range(0, max(len(inputs), 1), MAX_PIECE):
-        piece = inputs[first : first + MAX_PIECE]
-        size = max(MIN_PIECE, 1 << (len(piece) - 1).bit_length())
-        padded = np.zeros((size, inputs.shape[1]), inputs.dtype)
-        padded[: len(piece)] = piece
-        values = np.asarray(function(jnp.asarray(padded)), dtype=np.float64)
-        found.append(values[:, : len(piece)])
-    return np.concatenate(found, axis=1)
+    return in_even_pieces(partial(_predict, networks), scaled)
 
 
 def standardise(inputs, center, scale) -> Float[np.ndarray, "row input"]:

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from deeppqr import DataError
-from deeppqr.studies import Option, Study, Task, find_study, run_study, run_task
+from deeppqr.studies import STUDIES, Option, Study, Task, find_study, run_study, run_task
 from deeppqr.studies._study import complete
 
 
@@ -217,6 +217,14 @@ def test_task_names_are_file_names():
         Task("a/b", {})
     with pytest.raises(DataError, match="Use lists, not tuples"):
         Task("a", {"p": (1, 2)})
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_has_tasks_as_it_comes(name):
+    """With no setting chosen, each task has a name of its own that can name a file."""
+    names = [task.name for task in find_study(name).tasks(complete(find_study(name), {}))]
+    assert names
+    assert len(set(names)) == len(names)
 
 
 def test_studies_are_found_by_name():

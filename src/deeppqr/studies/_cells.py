@@ -80,7 +80,12 @@ def cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 def cell_name(cell: dict[str, Any]) -> str:
     """A cell as part of a file name; what is nested in it is common to all cells."""
-    shown = lambda value: value if isinstance(value, str) else f"{value:g}"
+
+    def shown(value: str | float) -> str:
+        if isinstance(value, str):
+            return value
+        return f"{value:d}" if isinstance(value, int) else f"{value:g}"
+
     sizes = {
         name: shown(value)
         for name, value in cell.items()

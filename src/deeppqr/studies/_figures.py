@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ..report._figures import STYLE
-from ._tables import Mean
+from ._tables import Mean, size_text
 
 MARKERS = "osD^vP*X<>hp"
 ACROSS = 4
@@ -137,7 +137,7 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
         axis.set_xticks([])  # nothing but levels
     elif chart.ticks is None:
         axis.set_xscale("log")
-        axis.set_xticks(sizes, [f"{size:g}" for size in sizes])
+        axis.set_xticks(sizes, [size_text(size) for size in sizes])
         axis.set_xlim(sizes[0] / 1.25, sizes[-1] * 1.25)
         axis.minorticks_off()
     else:

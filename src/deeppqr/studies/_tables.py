@@ -114,6 +114,11 @@ def means(
     return found
 
 
+def size_text(size: float) -> str:
+    """A size as it is read: 1,000,000 rather than 1e+06."""
+    return f"{size:,}" if isinstance(size, int) else f"{size:g}"
+
+
 def method_table(
     frame: "pl.DataFrame",
     title: str,
@@ -144,5 +149,10 @@ def method_table(
     for name, values in (published or {}).items():
         cells = [f"{values[size]:.3g}" if size in values else MISSING for size in sizes]
         rows.append([f"{name}, published", *cells, MISSING, MISSING])
-    columns = ["method", *(f"{over} = {size:g}" for size in sizes), "seconds", "given"]
+    columns = [
+        "method",
+        *(f"{over} = {size_text(size)}" for size in sizes),
+        "seconds",
+        "given",
+    ]
     return Table(f"{title}; seeds: {full}", columns, rows)
