@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from deeppqr.studies._claims import Claim, Claims, claim_below, scores_by
+from deeppqr.studies._claims import Claim, Claims, claim_below, claim_everywhere, scores_by
 
 
 @pytest.mark.parametrize(
@@ -14,6 +14,9 @@ from deeppqr.studies._claims import Claim, Claims, claim_below, scores_by
         ([1.0, 3.0, 0.5], [2.0, 2.0, 2.0], "cannot tell"),
         # Far apart over seeds, but always by the same: pairs decide, not means.
         ([1.0, 100.0, 1000.0], [2.0, 101.0, 1001.0], "agrees"),
+        # 3.5 standard errors, which is little on three pairs: t is 4.3 there.
+        ([1.0, 1.0, 1.0], [2.0, 3.0, 4.0], "cannot tell"),
+        ([1.0] * 6, [2.0, 3.0, 4.0] * 2, "agrees"),
         ([1.0, 2.0], [1.0, 2.0], "cannot tell"),
         ([1.0], [2.0], "cannot tell"),
         ([], [2.0], "cannot tell"),
@@ -40,6 +43,32 @@ def test_only_pairs_are_compared():
     assert (
         claim.numbers == "1.25 against 2.3; difference -1.1, standard error 0.05, 2 pairs"
     )
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "verdict"),
+    [
+        (["agrees", "agrees"], "agrees"),
+        (["agrees", "cannot tell"], "cannot tell"),
+        (["cannot tell", "disagrees"], "disagrees"),
+        ([], "cannot tell"),
+    ],
+)
+def test_everywhere_is_as_good_as_its_worst_place(verdicts, verdict):
+    places = {
+        f"p = {p}": Claim("a < b", found, "1 against 2; difference -1")
+        for p, found in enumerate(verdicts)
+    }
+    assert claim_everywhere("a < b at every p", places).verdict == verdict
+
+
+def test_everywhere_names_the_places_that_do_not_agree():
+    places = {
+        "p = 5": Claim("a < b", "agrees", "1 against 2; difference -1"),
+        "p = 10": Claim("a < b", "cannot tell", "1 against 3; difference -2"),
+    }
+    numbers = claim_everywhere("a < b at every p", places).numbers
+    assert numbers == "p = 5: 1 against 2; p = 10: 1 against 3, cannot tell"
 
 
 def test_scores_are_read_from_a_table():

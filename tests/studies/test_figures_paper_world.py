@@ -111,8 +111,8 @@ def test_the_papers_claims_are_judged():
     ]
     claims = _claims(pl.DataFrame(rows), "claims").claims
     assert [(claim.text, claim.verdict) for claim in claims] == [
-        ("PQR (paper) is more accurate than MaxEnt-IRL", "disagrees"),
-        ("PQR (paper) is more accurate than D-AIRL", "agrees"),
+        ("PQR (paper) is more accurate than MaxEnt-IRL at every p", "disagrees"),
+        ("PQR (paper) is more accurate than D-AIRL at every p", "agrees"),
         ("The error of PQR (paper) grows from p = 5 to 10", "agrees"),
-        ("MaxEnt-IRL is worse than D-AIRL", "disagrees"),
+        ("MaxEnt-IRL is worse than D-AIRL at every p", "disagrees"),
     ]

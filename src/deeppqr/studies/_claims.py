@@ -6,12 +6,14 @@ from math import exp, log
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from scipy.special import stdtrit
+
 if TYPE_CHECKING:
     import polars as pl
 
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "cannot tell"
-STANDARD_ERRORS = 2.0
-"""How far from zero a mean difference must be to decide."""
+CONFIDENCE = 0.95
+"""With which a mean difference must differ from zero to decide."""
 
 Scores = Mapping[Any, float]
 """A score by seed, or by whatever else pairs two scores."""
@@ -46,10 +48,10 @@ def claim_below(
 ) -> Claim:
     """The claim that one score is below another, judged on the pairs that have both.
 
-    It is borne out if the mean difference is more than two standard errors of the paired
-    differences below zero, contradicted if it is as far above; fewer than two pairs
-    cannot tell. With `relative` the same is asked of the logarithms, for positive scores
-    of very different sizes: means are then geometric.
+    It is borne out if the 95 % interval of the mean paired difference, by Student's t, is
+    below zero, contradicted if it is above; fewer than two pairs cannot tell. With
+    `relative` the same is asked of the logarithms, for positive scores of very different
+    sizes: means are then geometric.
     """
     there, back = (log, exp) if relative else (float, float)
     pairs = [(there(lower[pair]), there(upper[pair])) for pair in lower if pair in upper]
@@ -62,11 +64,28 @@ def claim_below(
     gaps = [below - above for below, above in pairs]
     gap, error = fmean(gaps), stdev(gaps) / len(gaps) ** 0.5
     verdict = UNDECIDED
-    if abs(gap) > STANDARD_ERRORS * error:
+    if abs(gap) > stdtrit(len(gaps) - 1, (1 + CONFIDENCE) / 2) * error:
         verdict = AGREES if gap < 0 else DISAGREES
     what = "difference of logarithms" if relative else "difference"
     about = f"{what} {gap:.2g}, standard error {error:.2g}, {len(gaps)} pairs"
     return Claim(text, verdict, f"{numbers}; {about}")
+
+
+def claim_everywhere(text: str, claims: Mapping[str, Claim]) -> Claim:
+    """The claim that the same holds in every place.
+
+    One place that contradicts it is enough to do so; one that cannot tell leaves it open.
+    """
+    verdicts = {claim.verdict for claim in claims.values()}
+    for verdict in (DISAGREES, UNDECIDED, AGREES):
+        if verdict in verdicts:
+            numbers = "; ".join(
+                f"{where}: {claim.numbers.split(';')[0]}"
+                + ("" if claim.verdict == AGREES else f", {claim.verdict}")
+                for where, claim in claims.items()
+            )
+            return Claim(text, verdict, numbers)
+    return Claim(text, UNDECIDED, "nothing to compare")
 
 
 def scores_by(

@@ -132,32 +132,33 @@ def _draw_paper(frame, folder, name: str, score: str, **words: Any) -> None:
 
 
 def _claims(frame, title: str) -> Any:
-    """What the paper says of its figure, on the pairs of p and seed."""
-    import polars as pl
+    """What the paper says of its figure, judged at every p."""
+    from ._claims import Claims, claim_below, claim_everywhere, scores_by
 
-    from ._claims import Claims, claim_below, scores_by
-
-    pairs = frame.with_columns(pl.format("p={} seed={}", "p", "seed").alias("pair"))
-    run = set(frame["method"])
+    sizes, run = sorted(set(frame["p"])), set(frame["method"])
     rivals = {name: words for name, words in COMPETITORS.items() if name in run}
 
+    def at(p: int, method: str) -> dict[Any, float]:
+        return scores_by(frame, "mse", p=p, method=method)
+
     def smaller(text: str, one: str, other: str) -> None:
-        sides = (scores_by(pairs, "mse", pair="pair", method=name) for name in (one, other))
-        claims.append(claim_below(text, *sides, relative=True))
+        found = {
+            f"p = {p}": claim_below(text, at(p, one), at(p, other), relative=True)
+            for p in sizes
+        }
+        claims.append(claim_everywhere(text, found))
 
     claims: list[Any] = []
     for pqr in [name for name in PQRS if name in run]:
         for rival, words in rivals.items():
-            smaller(f"PQR ({pqr}) is more accurate than {words}", pqr, rival)
-        smallest, largest = frame["p"].min(), frame["p"].max()
-        if smallest != largest:
-            of_pqr = frame.filter(method=pqr)
-            sides = (scores_by(of_pqr, "mse", p=p) for p in (smallest, largest))
-            text = f"The error of PQR ({pqr}) grows from p = {smallest} to {largest}"
+            smaller(f"PQR ({pqr}) is more accurate than {words} at every p", pqr, rival)
+        if len(sizes) > 1:
+            sides = (at(p, pqr) for p in (sizes[0], sizes[-1]))
+            text = f"The error of PQR ({pqr}) grows from p = {sizes[0]} to {sizes[-1]}"
             claims.append(claim_below(text, *sides, relative=True))
     for rival, words in rivals.items():
         if rival != "maxent" and "maxent" in rivals:
-            smaller(f"MaxEnt-IRL is worse than {words}", rival, "maxent")
+            smaller(f"MaxEnt-IRL is worse than {words} at every p", rival, "maxent")
     return Claims(title, claims)
 
 
