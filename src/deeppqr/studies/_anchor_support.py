@@ -102,7 +102,7 @@ def _claims(frame, where: str) -> Any:
                 for premium in (first, last)
             ]
             text = f"the error of {method} grows as the anchor becomes rare"
-            found.append(claim_below(text, *scores))
+            found.append(claim_below(text, *scores, relative=True))
         found.append(_warned(frame.filter(method=method), method))
     return Claims(f"What we expect, {where}", found)
 

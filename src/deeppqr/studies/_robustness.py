@@ -89,10 +89,10 @@ def _claims(frame, where: str) -> Any:
         if rival not in ("dairl", "zero", "limit"):
             text = f"D-AIRL is closer to the reward than {rival}, up to a constant"
             pair = scores("dairl", "centred_nmse"), scores(rival, "centred_nmse")
-            found.append(claim_below(text, *pair))
+            found.append(claim_below(text, *pair, relative=True))
     for method in ("limit", "default", "paper", "paper-epochs"):
         if method in present:
             text = f"PQR has no guarantee: zero is closer to the reward than {method}"
             pair = scores("zero", "nmse"), scores(method, "nmse")
-            found.append(claim_below(text, *pair))
+            found.append(claim_below(text, *pair, relative=True))
     return Claims(f"What the paper claims, {where}", found)

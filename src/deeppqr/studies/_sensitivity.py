@@ -126,6 +126,6 @@ def _claims(frame, where: str) -> list[Any]:
             "PQR is more sensitive to the temperature: better at discount 0 than at "
             "temperature 0.1": (scores(pqr, 0.0), scores(pqr, temperature=0.1)),
         }
-        found = [claim_below(text, *pair) for text, pair in pairs.items()]
+        found = [claim_below(text, *pair, relative=True) for text, pair in pairs.items()]
         blocks.append(Claims(f"What the paper claims, PQR being {pqr}, {where}", found))
     return blocks
