@@ -83,7 +83,7 @@ def test_errors_of_q_by_hand():
 
 
 def test_convergence_in_small(tmp_path, printed, monkeypatch):
-    monkeypatch.setattr("deeppqr.studies._convergence_fits.SCORED_STEPS", 600)
+    monkeypatch.setattr("deeppqr.studies._convergence_fits.MAX_SCORED", 600)
     table, text, figures = run(
         "convergence", tmp_path / "run", steps=[600], methods=["paper"], kernel_rows=50
     )

@@ -21,17 +21,20 @@ TERMS = {
     "q_mae": "|Q error|",
     "q_bound": "its bound",
     "complexity_q": "FQI-I's labels",
+    "rows_q": "on rows",
     "complexity_reward": "RE's labels",
+    "rows_reward": "on rows",
     "missing": "discount^N",
     "policy_error": "|log pi error|",
     "policy_error_max": "its maximum",
 }
 MEANING = """\
-Errors are at the same fresh decisions whatever was fitted. Absolute errors are over states
-and actions as they are demonstrated. The bounds are Theorem 2's with its unknown constant
+Errors are at the same fresh decisions whatever was fitted, absolute ones over states and
+actions as the optimal agent has them. The bounds are Theorem 2's with its unknown constant
 C at one and without the terms that vanish with n: their order is what they tell. Labels'
-complexities sqrt(2 y' H^-1 y / n) are on a subsample of distinct inputs at unit norm, of
-the same size for every n: they do not fall with n unless the labels change."""
+complexities sqrt(2 y' H^-1 y / n) are on some distinct inputs at unit norm, as many for
+every n where there are that many; fewer are spread farther apart, with fewer to share a
+label's norm, and the term is larger for that reason alone."""
 
 
 class Convergence(Study):

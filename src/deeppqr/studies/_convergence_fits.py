@@ -8,14 +8,11 @@ import numpy as np
 
 from .._pqr import Fit
 from ..panel import Panel
-from ._kernel import kernel_complexity
+from ._kernel import kernel_complexity, unit_norm
 from ._measure import NOTE_LENGTH, q_errors, reward_errors, timed
 from ._methods import METHODS, Estimate
-from ._problem import SCORED, Problem, pose
+from ._problem import MAX_SCORED, Problem, pose, scored_states
 from ._regressions import anchor_regression, reward_regression
-
-SCORED_STEPS = 50_000
-"""Fresh decisions, every tenth of which is scored at, however many were fitted."""
 
 
 def converge(
@@ -23,8 +20,9 @@ def converge(
 ) -> dict[str, Any]:
     """The row of a method at one number of decisions."""
     posed = pose(cell, seed)
-    fresh = posed.world.simulate(SCORED_STEPS, cell["units"], seed=SCORED + seed)
-    problem = replace(posed, states=fresh.state[::10])
+    # The same states whatever was fitted, or errors could not be compared.
+    states = scored_states(posed.world, MAX_SCORED, cell["units"], seed)
+    problem = replace(posed, states=states)
     estimate, seconds = timed(METHODS[method], problem, seed)
     assert estimate.fit is not None
     assert estimate.q is not None
@@ -39,13 +37,14 @@ def converge(
         **absolute_errors(problem, estimate),
         **terms,
         "kernel_rows": kernel_rows,
+        "demonstrator_kl": problem.demonstrator_kl,
         "seconds": seconds,
         "note": estimate.note[:NOTE_LENGTH],
     }
 
 
 def absolute_errors(problem: Problem, estimate: Estimate) -> dict[str, float]:
-    """Mean absolute errors over states and actions as the demonstrations have them."""
+    """Mean absolute errors over states and actions as the optimal agent has them."""
     assert estimate.q is not None
     chance = np.exp(problem.log_policy)
     gaps = {
@@ -72,12 +71,12 @@ def bound_terms(
     """
     discount, panel = fit.discount, problem.panel
     rng = np.random.default_rng(seed)
-    both = np.column_stack([panel.state, panel.action])
     at_anchor = panel.has_next & (panel.action == problem.anchor)
-    of_q = anchor_regression(fit, _distinct(panel, both, at_anchor, kernel_rows, rng))
-    of_reward = reward_regression(
-        fit, _distinct(panel, both, panel.has_next, kernel_rows, rng)
-    )
+    some = _distinct(panel, panel.state, at_anchor, kernel_rows, rng)
+    of_q = anchor_regression(fit, some)
+    both = np.column_stack([panel.state, panel.action])
+    some = _distinct(panel, both, panel.has_next, kernel_rows, rng)
+    of_reward = reward_regression(fit, some)
     # The theorem's labels for FQI-I are the anchor's Q: g + discount V(s'), with g = 0.
     q_term = kernel_complexity(of_q.state, discount * of_q.target)
     inputs = np.column_stack([of_reward.state, of_reward.action])
@@ -90,6 +89,8 @@ def bound_terms(
     return {
         "complexity_q": q_term,
         "complexity_reward": reward_term,
+        "rows_q": len(of_q.target),
+        "rows_reward": len(of_reward.target),
         "rounds": rounds,
         "missing": missing,
         "policy_error": float(np.mean(np.sum(np.exp(problem.log_policy) * gap, axis=1))),
@@ -104,9 +105,13 @@ def bound_terms(
 def _distinct(
     panel: Panel, inputs: np.ndarray, among: np.ndarray, rows: int, rng: np.random.Generator
 ) -> Panel:
-    """Some rows at random, one for each input: paths come back to where they were."""
+    """Some rows at random, one for each direction of the inputs.
+
+    Paths come back to where they were, and of an input the kernel sees the direction.
+    """
     order = rng.permutation(np.flatnonzero(among))[: 2 * rows]
-    _, first = np.unique(np.round(inputs[order], 9), axis=0, return_index=True)
+    unit = unit_norm(inputs[order])
+    _, first = np.unique(np.round(unit, 9), axis=0, return_index=True)
     kept = np.zeros(len(panel), dtype=bool)
     kept[order[np.sort(first)[:rows]]] = True
     return panel.select(kept)

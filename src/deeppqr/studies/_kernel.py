@@ -5,6 +5,11 @@ from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
 
+def unit_norm(inputs: Float[np.ndarray, "row input"]) -> Float[np.ndarray, "row input"]:
+    """The direction of every input."""
+    return inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
+
+
 def relu_kernel(inputs: Float[np.ndarray, "row input"]) -> Float[np.ndarray, "row row"]:
     r"""The kernel of a two-layer ReLU network of infinite width, inputs at unit norm.
 
@@ -14,7 +19,7 @@ def relu_kernel(inputs: Float[np.ndarray, "row input"]) -> Float[np.ndarray, "ro
     ----------
     [arora2019fine]; [geng2020pqr], Theorem 2.
     """
-    unit = inputs / np.linalg.norm(inputs, axis=1, keepdims=True)
+    unit = unit_norm(inputs)
     cosine = np.clip(unit @ unit.T, -1.0, 1.0)
     np.fill_diagonal(cosine, 1.0)
     return cosine * (np.pi - np.arccos(cosine)) / (2 * np.pi)

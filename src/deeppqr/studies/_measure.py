@@ -49,6 +49,7 @@ def budget(cell: dict[str, Any], variant: str, seed: int) -> dict[str, Any]:
         "seed": seed,
         **part_errors(problem, estimate),
         **reward_errors(problem, estimate),
+        "demonstrator_kl": problem.demonstrator_kl,
         "seconds": seconds,
         "note": estimate.note[:NOTE_LENGTH],
     }

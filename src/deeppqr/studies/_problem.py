@@ -5,8 +5,9 @@ that are scored with 200,000 + s; soft Q-learning and a random anchor with 300,0
 """
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,8 @@ from ..panel import Panel
 from ..worlds import KnownCostBus, PaperWorld, SamqBus
 
 DEMONSTRATIONS, SCORED, OTHER = 100_000, 200_000, 300_000
+MAX_SCORED = 50_000
+"""Fresh decisions, of which every tenth state is scored at, however many are fitted."""
 PERIODS = 100
 """Decisions of each bus with a known replacement cost."""
 TRAIN_SHARE = 0.8
@@ -43,6 +46,14 @@ class Told:
 
 
 @dataclass(frozen=True, eq=False)
+class Demonstrator:
+    """Whose decisions are demonstrated."""
+
+    simulate: Callable[..., Panel]
+    log_policy: Callable[[np.ndarray], np.ndarray]
+
+
+@dataclass(frozen=True, eq=False)
 class Problem:
     """What a method is given to learn from, and where it is compared with the truth."""
 
@@ -53,9 +64,15 @@ class Problem:
     """Decisions at `states`, where the decisions themselves are scored."""
     told: Told | None = None
     """What estimators are told of the world, where it is not the truth."""
+    learner: Demonstrator | None = None
+    """Who demonstrates, where that is not the optimal agent but one that had to learn."""
     demonstrator_kl: float | None = None
-    """How far the policy of the demonstrations is from the optimal one, in nats, where
-    it was learned."""
+    """How far the learner's policy is from the optimal one, in nats."""
+
+    @property
+    def demonstrator(self) -> Any:
+        """Who demonstrates: something with `simulate` and `log_policy`."""
+        return self.learner or self.world
 
     @property
     def as_told(self) -> Any:
@@ -126,17 +143,27 @@ def _paper(
         if believed.get("anchor") == "random":
             believed["anchor"] = random_anchor(seed)
         told = Told(world, **believed)
-    fresh = world.simulate(steps=steps, units=units, seed=SCORED + seed)
-    states, sizes = fresh.state[::10], {"steps": steps, "units": units}
+    states = scored_states(world, min(steps, MAX_SCORED), units, seed)
+    sizes = {"steps": steps, "units": units}
     if demonstrations == "exact":
         panel = world.simulate(**sizes, seed=DEMONSTRATIONS + seed)
         return Problem(world, panel, states, told=told)
     learner = SoftQLearning(world.discount, world.temperature)
     learned = learner.solve(world, world.reward, seed=OTHER + seed)
-    panel = learned.simulate(world, **sizes, seed=DEMONSTRATIONS + seed)
+    demonstrator = Demonstrator(partial(learned.simulate, world), learned.log_policy)
+    panel = demonstrator.simulate(**sizes, seed=DEMONSTRATIONS + seed)
     best = world.log_policy(states)
-    gap = np.sum(np.exp(best) * (best - learned.log_policy(states)), axis=1)
-    return Problem(world, panel, states, told=told, demonstrator_kl=float(gap.mean()))
+    gap = float(np.mean(np.sum(np.exp(best) * (best - learned.log_policy(states)), axis=1)))
+    return Problem(
+        world, panel, states, told=told, learner=demonstrator, demonstrator_kl=gap
+    )
+
+
+def scored_states(
+    world: Any, steps: int, units: int, seed: int
+) -> Float[np.ndarray, "row state_feature"]:
+    """Every tenth state of fresh decisions by the optimal agent."""
+    return world.simulate(steps=steps, units=units, seed=SCORED + seed).state[::10]
 
 
 def random_anchor(seed: int) -> int:

@@ -50,6 +50,7 @@ def recover_q(
         "seed": seed,
         **q_errors(problem.q, estimate.q(problem.states)),
         "policy_kl": other_errors(problem, estimate)["policy_kl"],
+        "demonstrator_kl": problem.demonstrator_kl,
         "seconds": seconds,
         "note": estimate.note[:NOTE_LENGTH],
     }

@@ -9,7 +9,7 @@ from ..panel import Panel
 from ..policy import AIRLPolicy, log_shares
 from ._measure import NOTE_LENGTH, timed
 from ._methods import METHODS
-from ._problem import SCORED, pose
+from ._problem import SCORED, Problem, pose
 from ._regressions import Regression, anchor_regression, noise, reward_regression
 
 MAX_ROWS = 5_000
@@ -23,11 +23,12 @@ def training_errors(cell: dict[str, Any], method: str, seed: int) -> list[dict[s
     estimate, seconds = timed(METHODS[method], problem, seed)
     fit = estimate.fit
     assert fit is not None
-    fresh = world.simulate(steps=cell["steps"], units=cell["units"], seed=SCORED + seed)
+    sizes = {"steps": cell["steps"], "units": cell["units"]}
+    fresh = problem.demonstrator.simulate(**sizes, seed=SCORED + seed)
     shares = log_shares(panel)
     panel, fresh = _thinned(panel), _thinned(fresh)
     found = {
-        "policy": _of_policy(world, fit, shares, panel, fresh),
+        "policy": _of_policy(problem, fit, shares, panel, fresh),
         "q": _of_regression(
             world, fit, *(anchor_regression(fit, d) for d in (panel, fresh))
         ),
@@ -44,6 +45,7 @@ def training_errors(cell: dict[str, Any], method: str, seed: int) -> list[dict[s
         "method": method,
         "given": estimate.given,
         "seed": seed,
+        "demonstrator_kl": problem.demonstrator_kl,
         "seconds": seconds,
         "note": estimate.note[:NOTE_LENGTH],
     }
@@ -55,15 +57,15 @@ def _thinned(panel: Panel) -> Panel:
 
 
 def _of_policy(
-    world: Any, fit: Fit, shares: np.ndarray, panel: Panel, fresh: Panel
+    problem: Problem, fit: Fit, shares: np.ndarray, panel: Panel, fresh: Panel
 ) -> dict[str, Any]:
-    """Log-loss per decision, beside the true policy's and that of fixed shares."""
+    """Log-loss per decision, beside the demonstrator's own and that of fixed shares."""
 
     def losses(data: Panel) -> list[float]:
         taken = np.arange(len(data)), data.action
         learned = fit.estimate.policy.log_prob(data.state)[taken]
-        # The true policy's loss on these very decisions, so that luck is common to both.
-        truth = world.log_policy(data.state)[taken]
+        # The demonstrator's loss on these very decisions: luck is common to both.
+        truth = problem.demonstrator.log_policy(data.state)[taken]
         return [-float(np.mean(values)) for values in (learned, truth, shares[data.action])]
 
     game = fit.estimate.policy

@@ -1,0 +1,40 @@
+"""Demonstrations that were learned: what is compared with whom, and where it is scored."""
+
+import numpy as np
+import pytest
+
+from deeppqr.studies._convergence_fits import converge
+from deeppqr.studies._problem import MAX_SCORED, pose
+from deeppqr.studies._training_error_fits import training_errors
+
+CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 20}
+LEARNED = {**CELL, "demonstrations": "soft-q"}
+
+
+@pytest.mark.usefixtures("quick")
+def test_the_floor_of_the_policy_is_the_demonstrators_own_loss():
+    policy, *_ = training_errors(LEARNED, "default", seed=1)
+    problem = pose(LEARNED, 1)
+    taken = np.arange(600), problem.panel.action
+    own = problem.demonstrator.log_policy(problem.panel.state)[taken]
+    np.testing.assert_allclose(policy["floor"], -own.mean(), rtol=1e-12)
+    assert policy["demonstrator_kl"] == problem.demonstrator_kl > 0
+
+
+def test_the_optimal_agent_demonstrates_unless_one_had_to_learn():
+    problem = pose(CELL, 1)
+    assert problem.demonstrator is problem.world
+    assert problem.demonstrator_kl is None
+
+
+def test_many_decisions_are_scored_at_no_more_states():
+    cell = {**CELL, "steps": 2 * MAX_SCORED}
+    assert len(pose(cell, 1).states) == MAX_SCORED / 10
+
+
+@pytest.mark.usefixtures("quick")
+def test_one_variable_leaves_two_directions():
+    """All inputs of FQI-I's labels are then 1 or -1 at unit norm."""
+    row = converge({**CELL, "p": 1}, "default", kernel_rows=50, seed=1)
+    assert row["rows_q"] == 2
+    assert np.isfinite(row["complexity_q"])
