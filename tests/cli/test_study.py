@@ -1,11 +1,14 @@
 """`deeppqr study` as a person uses it."""
 
+import subprocess
+import sys
 from functools import partial
 
 import polars as pl
 import pytest
 
 from deeppqr.cli import main
+from deeppqr.cli._main import _parser
 from deeppqr.studies import RewardRecovery
 
 TINY = ["--worlds", "paper", "--p", "2", "--scale", "5", "--steps", "2000", "--units", "20"]
@@ -161,17 +164,55 @@ def test_a_wrong_executor_leaves_no_folder(tmp_path, capsys):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("name", ["rust-pqr", "rust-table-ix"])
+def test_seeds_are_no_option_where_nothing_is_drawn_by_them(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["study", name, "--seeds", "1"])
+    assert stop.value.code == 2
+    assert "unrecognized arguments: --seeds 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("premium", ["-1e-3", "-.5", "-2.", "-3E+1"])
+def test_negative_numbers_are_values(premium):
+    parsed = _parser().parse_args(["study", "anchor-support", "--premium", "0", premium])
+    assert parsed.premium == [0.0, float(premium)]
+
+
+def test_a_corrected_command_goes_into_the_same_folder(tmp_path, monkeypatch, capsys):
+    def failing(self, task):
+        raise ValueError("`p` is too small")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RewardRecovery, "run", failing)
+        assert main(reward_recovery(tmp_path / "run", "zero", seeds=("1", "2"))) == 2
+    assert "`p` is too small" in capsys.readouterr().err
+    assert main(reward_recovery(tmp_path / "run", "zero")) == 0
+
+
+def table_from_the_shell(out, executor, *settings):
+    """Where JAX has not started yet: it rounds by its number of threads."""
+    code = "import sys; from deeppqr.cli import main; sys.exit(main())"
+    study = ["study", "reward-recovery", "--worlds", "paper", *settings]
+    where = ["--quiet", "--executor", executor, "--out", str(out / executor)]
+    subprocess.run([sys.executable, "-c", code, *study, *where], check=True)
+    return (out / executor / "table.csv").read_bytes()
+
+
 @pytest.mark.slow
 def test_networks_are_the_same_in_other_processes(tmp_path):
-    """From the shell, where JAX has not started: it rounds by its number of threads."""
-    import subprocess
-    import sys
+    settings = [*TINY, "--seeds", "1", "--methods", "cloning", "maxent"]
+    here, cores = (
+        table_from_the_shell(tmp_path, e, *settings) for e in ("here", "cores:1")
+    )
+    assert here == cores
 
-    code = "import sys; from deeppqr.cli import main; sys.exit(main())"
-    tables = []
-    for executor in ("here", "cores:1"):
-        run = reward_recovery(tmp_path / executor, "cloning", "maxent")
-        command = [sys.executable, "-c", code, *run, "--quiet", "--executor", executor]
-        subprocess.run(command, check=True)
-        tables.append((tmp_path / executor / "table.csv").read_bytes())
-    assert tables[0] == tables[1]
+
+@pytest.mark.slow
+def test_the_paper_s_networks_are_the_same_side_by_side(tmp_path):
+    """Two processes at a time, with a seed each."""
+    settings = ["--p", "2", "--scale", "5", "--steps", "300", "--units", "10"]
+    settings += ["--seeds", "1", "2", "--methods", "paper"]
+    here, cores = (
+        table_from_the_shell(tmp_path, e, *settings) for e in ("here", "cores:2")
+    )
+    assert here == cores

@@ -12,8 +12,8 @@ from counted import Counted, marks
 
 import deeppqr
 from deeppqr import DataError, DeepPQRError
+from deeppqr._installed import Installed, installed, mixture
 from deeppqr.cluster import CannotSend, Cores, Failed, Here, RayCluster, resolve
-from deeppqr.cluster._installed import Installed, installed
 from deeppqr.cluster._thread import EIGEN, environment, limited, one_thread
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._runner import _call
@@ -230,6 +230,15 @@ def test_what_machines_have_is_compared():
     assert difference == f"jax 0.1 where this one has {here.versions['jax']}"
     (difference,) = here.differences(Installed(here.versions, "another"))
     assert difference.startswith("other files of deeppqr")
+
+
+def test_what_differs_between_runs_is_told():
+    one = Installed({"deeppqr": "1", "jax": "0.1"}, "abc")
+    assert mixture([]) == mixture([one, one]) == []
+    assert mixture([one, Installed({"deeppqr": "1"}, "")]) == []  # it does not tell
+    assert mixture([one, Installed(one.versions, "def")]) == ["deeppqr's files abc and def"]
+    newer = Installed({"deeppqr": "2", "jax": "0.2"}, "def")
+    assert mixture([one, newer]) == ["deeppqr 1 and 2", "jax 0.1 and 0.2"]
 
 
 def test_ray_is_not_imported_unasked():

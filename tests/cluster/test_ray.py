@@ -13,8 +13,8 @@ from counted import Counted, marks
 
 import deeppqr
 from deeppqr import DeepPQRError
+from deeppqr._installed import Installed, installed
 from deeppqr.cluster import Here, RayCluster
-from deeppqr.cluster._installed import Installed, installed
 from deeppqr.cluster._ray_session import QUIET, connected
 from deeppqr.cluster._thread import environment
 from deeppqr.inference import RewardAt

@@ -1,14 +1,29 @@
 """The machinery of studies: what runs, what is kept, what is refused."""
 
 import json
+import os
 import time
+from contextlib import contextmanager
 from typing import ClassVar
 
 import polars as pl
 import pytest
 
 from deeppqr import DataError
-from deeppqr.studies import STUDIES, Option, Study, Task, find_study, run_study, run_task
+from deeppqr._installed import Installed, installed
+from deeppqr.studies import (
+    STUDIES,
+    Option,
+    Study,
+    Task,
+    _folder,
+    _runner,
+    all_options,
+    find_study,
+    run_study,
+    run_task,
+)
+from deeppqr.studies._cells import cell_name
 from deeppqr.studies._study import complete
 
 
@@ -73,7 +88,8 @@ def test_a_study_leaves_a_whole_folder(study, tmp_path):
     about = json.loads((tmp_path / "run" / "study.json").read_text())
     assert about["study"] == "squares"
     assert about["settings"] == {"seeds": [1], "numbers": [2, 3]}
-    assert set(about["versions"]) == {"deeppqr", "jax", "numpy", "scipy", "scikit-learn"}
+    assert about["versions"] == installed().versions
+    assert about["digest"] == installed().digest
     assert about["cores"] >= 1
     table = pl.read_csv(tmp_path / "run" / "table.csv")
     assert table["task"].to_list() == ["n=2_seed=1", "n=3_seed=1"]
@@ -108,7 +124,21 @@ def test_an_interrupted_report_leaves_no_half(study, tmp_path, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_study(study, tmp_path / "run", SEED)
     tasks = {"tasks/n=2_seed=1.json", "tasks/n=3_seed=1.json"}
-    assert names(tmp_path / "run") == {"study.json", *tasks}
+    tables = {"table.csv", "times.csv"}
+    assert names(tmp_path / "run") == {"study.json", *tasks, *tables}
+
+
+def test_a_failing_report_loses_no_table(study, tmp_path, monkeypatch):
+    def failing(frame, folder):
+        raise ZeroDivisionError
+
+    run_study(study, tmp_path / "well", SEED)
+    monkeypatch.setattr(study, "report", failing)
+    with pytest.raises(ZeroDivisionError):
+        run_study(study, tmp_path / "run", SEED)
+    tables = [(tmp_path / name / "table.csv").read_bytes() for name in ("well", "run")]
+    assert tables[0] == tables[1]
+    assert len(pl.read_csv(tmp_path / "run" / "times.csv")) == 2
 
 
 def test_a_failure_is_kept_counted_and_tried_again(study, tmp_path):
@@ -157,6 +187,73 @@ def test_other_settings_are_refused(study, tmp_path):
     assert study.ran == [2, 3]
 
 
+def test_other_settings_begin_anew_where_nothing_has_finished(study, tmp_path):
+    study.trouble = {2: ValueError("even"), 4: ValueError("even")}
+    assert len(run_study(study, tmp_path, {**SEED, "numbers": [2, 4]}).failures) == 2
+    outcome = run_study(study, tmp_path, {**SEED, "numbers": [3]})
+    assert outcome.failures == {}
+    assert {path.name for path in (tmp_path / "tasks").iterdir()} == {"n=3_seed=1.json"}
+    about = json.loads((tmp_path / "study.json").read_text())
+    assert about["settings"] == {"seeds": [1], "numbers": [3]}
+    assert "resumed" not in about
+    with pytest.raises(DataError, match="holds this study under other settings"):
+        run_study(study, tmp_path, {**SEED, "numbers": [2, 4]})
+
+
+@pytest.fixture
+def older(monkeypatch):
+    """Pretend that something else is installed, until the block ends."""
+
+    @contextmanager
+    def pretend(**changes):
+        here = installed()
+        other = Installed({**here.versions, **changes}, "0ld")
+        with monkeypatch.context() as patch:
+            patch.setattr(_folder, "installed", lambda: other)
+            patch.setattr(_runner, "installed", lambda: other)
+            yield
+
+    return pretend
+
+
+def test_more_than_one_version_is_told(study, tmp_path, older):
+    study.trouble = {3: KeyboardInterrupt()}
+    with older(jax="0.1"), pytest.raises(KeyboardInterrupt):
+        run_study(study, tmp_path, SEED)
+    study.trouble = {}
+    said = []
+    outcome = run_study(study, tmp_path, SEED, said.append)
+    mixed = [
+        f"jax 0.1 and {installed().versions['jax']}",
+        f"deeppqr's files 0ld and {installed().digest}",
+    ]
+    told = f"Tasks were run under more than one version: {'; '.join(mixed)}."
+    assert told in outcome.text
+    assert told in (tmp_path / "summary.md").read_text()
+    assert f"this folder was begun under other versions: {'; '.join(mixed)}" in said
+    about = json.loads((tmp_path / "study.json").read_text())
+    assert about["versions"]["jax"] == "0.1"
+    assert about["resumed"][0]["differs_from_the_beginning"] == mixed
+
+
+def test_a_new_report_of_old_tasks_is_of_one_version(study, tmp_path, older):
+    with older(deeppqr="0.0"):
+        first = run_study(study, tmp_path, SEED)
+    assert run_study(study, tmp_path, SEED).text == first.text
+
+
+def test_records_that_tell_no_version_ran_under_the_first(study, tmp_path, older):
+    with older(jax="0.1"):
+        run_study(study, tmp_path, SEED)
+    file = tmp_path / "tasks/n=2_seed=1.json"
+    record = json.loads(file.read_text())
+    file.write_text(json.dumps({**record, "versions": installed().versions}))
+    assert "more than one version: jax" in run_study(study, tmp_path, SEED).text
+    del record["versions"], record["digest"]
+    file.write_text(json.dumps(record))
+    assert "more than one version" not in run_study(study, tmp_path, SEED).text
+
+
 def test_another_study_is_refused(study, tmp_path):
     run_study(study, tmp_path / "run", SEED)
     study.name = "cubes"
@@ -171,11 +268,42 @@ def test_a_folder_of_something_else_is_refused(study, tmp_path):
     assert names(tmp_path) == {"thesis.tex"}
 
 
-def test_a_damaged_file_is_named(study, tmp_path):
-    run_study(study, tmp_path / "run", SEED)
-    (tmp_path / "run/tasks/n=2_seed=1.json").write_text("{")
-    with pytest.raises(DataError, match="n=2_seed=1.json is not a file that a study wrote"):
-        run_study(study, tmp_path / "run", SEED)
+@pytest.mark.parametrize("left", ["", "{", "null", "{}", "\0\0"])
+def test_a_damaged_record_is_named_and_run_again(study, tmp_path, left):
+    first = run_study(study, tmp_path, SEED)
+    (tmp_path / "tasks/n=2_seed=1.json").write_text(left)
+    with pytest.warns(UserWarning, match=r"n=2_seed=1.json is not as a study wrote it"):
+        again = run_study(study, tmp_path, SEED)
+    assert study.ran == [2, 3, 2]
+    assert again.text == first.text
+
+
+@pytest.mark.parametrize("left", ["", "{", "[]", '{"study": "squares"}'])
+def test_a_damaged_study_is_refused(study, tmp_path, left):
+    run_study(study, tmp_path, SEED)
+    (tmp_path / "study.json").write_text(left)
+    with pytest.raises(DataError, match=r"study.json is not as a study .* another folder"):
+        run_study(study, tmp_path, SEED)
+    assert study.ran == [2, 3]
+
+
+def test_records_are_on_disk_before_they_have_their_name(study, tmp_path, monkeypatch):
+    """Else a power cut could leave the name of a file without what is in it."""
+    happened = []
+
+    def noting(name):
+        real = getattr(os, name)
+
+        def call(*arguments):
+            happened.append(name)
+            return real(*arguments)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, noting(name))
+    _folder.write_json(tmp_path / "record.json", {"a": 1})
+    assert happened[:2] == ["fsync", "replace"]
 
 
 @pytest.mark.parametrize(
@@ -217,6 +345,38 @@ def test_task_names_are_file_names():
         Task("a/b", {})
     with pytest.raises(DataError, match="Use lists, not tuples"):
         Task("a", {"p": (1, 2)})
+
+
+@pytest.mark.parametrize(
+    ("scale", "shown"),
+    [
+        (1.0, "1"),
+        (0.1, "0.1"),
+        (0.9999, "0.9999"),
+        (10, "10"),
+        (1e6, "1000000"),
+        (2.5e7, "25000000"),
+        (1e-5, "0.00001"),
+        (-1e-3, "-0.001"),
+    ],
+)
+def test_sizes_have_no_exponent_in_names(scale, shown):
+    name = cell_name({"world": "paper", "scale": scale})
+    assert Task(name, {}).name == f"paper_scale={shown}"
+
+
+@pytest.mark.parametrize("name", ["rust-pqr", "rust-table-ix"])
+def test_seeds_are_settings_only_where_they_are_used(name):
+    with pytest.raises(DataError, match=f"study {name} has no setting 'seeds'"):
+        complete(find_study(name), {"seeds": [1]})
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_seeds_change_the_tasks_where_they_are_a_setting(name):
+    study = find_study(name)
+    if "seeds" in all_options(study):
+        one, other = (study.tasks(complete(study, {"seeds": [s]})) for s in (1, 2))
+        assert one != other
 
 
 @pytest.mark.parametrize("name", STUDIES)

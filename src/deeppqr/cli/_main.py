@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="deeppqr",
         description="Recover the reward behind observed decisions.",
     )
@@ -56,7 +56,12 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(required=True, metavar="JOB")
     for job in JOBS:
         job.register(jobs)
-    for job in jobs.choices.values():
-        # argparse takes -1e-3 for an option; it is a number.
-        job._negative_number_matcher = re.compile(r"^-\d*\.?\d+([eE][-+]?\d+)?$")
     return parser
+
+
+class _Parser(argparse.ArgumentParser):
+    """argparse takes -1e-3 for an option; it is a number, in subcommands as well."""
+
+    def __init__(self, *arguments, **settings):
+        super().__init__(*arguments, **settings)
+        self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> None:
         name, error = next(iter(outcome.failures.items()))
         raise DeepPQRError(
             f"{len(outcome.failures)} of {outcome.num_tasks} tasks failed, the first of "
-            f"them {name}: {error}. The same command tries them again."
+            f"them {name}: {error.rstrip('.')}. The same command tries them again."
         )
 
 

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Any
 
 from .._errors import DataError, DeepPQRError
+from .._installed import Installed, installed
 from ._executor import (
     Call,
     CannotSend,
@@ -17,7 +18,6 @@ from ._executor import (
     check_count,
     why_lost,
 )
-from ._installed import Installed, installed
 from ._thread import of_worker
 
 

@@ -80,11 +80,15 @@ def cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
 
 def cell_name(cell: dict[str, Any]) -> str:
     """A cell as part of a file name; what is nested in it is common to all cells."""
+    import numpy as np
 
     def shown(value: str | float) -> str:
         if isinstance(value, str):
             return value
-        return f"{value:d}" if isinstance(value, int) else f"{value:g}"
+        if isinstance(value, int):
+            return f"{value:d}"
+        # Without an exponent: a file name of ours has no + in it.
+        return np.format_float_positional(value, trim="-")
 
     sizes = {
         name: shown(value)

@@ -5,11 +5,12 @@ import traceback
 import warnings
 from collections.abc import Callable, Mapping
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._errors import DataError
+from .._installed import installed
 from .._progress import show, track
 from ..cluster import Executor, Failed, Here
 from ._folder import StudyFolder
@@ -61,6 +62,9 @@ def run_study(
     pending = [task for task in tasks if store.finished(task) is None]
     done = len(tasks) - len(pending)
     say(f"{study.name}: {len(tasks)} tasks, {done} finished already, in {store.path}")
+    changed = store.versions_since()
+    if pending and changed:
+        say(f"this folder was begun under other versions: {'; '.join(changed)}")
     results = (executor or Here()).run(_call(study), pending)
     with closing(results), track(study.name, len(pending)) as progress:
         for position, record in results:
@@ -116,10 +120,11 @@ def _without_result(task: Task, failed: Failed) -> dict[str, Any]:
 def attempt(study: Study, task: Task) -> dict[str, Any]:
     """The record of one task: its rows and its time, or the error it ended in.
 
-    Warnings are kept in the record.
+    Warnings are kept in the record, and what is installed where the task ran.
     """
+    about = {"task": task.name, "parameters": task.parameters}
+    record: dict[str, Any] = {**about, **asdict(installed())}
     start = time.perf_counter()
-    record: dict[str, Any] = {"task": task.name, "parameters": task.parameters}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
@@ -133,29 +138,44 @@ def attempt(study: Study, task: Task) -> dict[str, Any]:
 
 
 def _conclude(study: Study, store: StudyFolder, tasks: list[Task], settings) -> Outcome:
-    import polars as pl
-
-    records = [store.finished(task) for task in tasks]
-    rows = [{"task": r["task"], **row} for r in records if r for row in r["rows"]]
+    records = {task.name: store.finished(task) for task in tasks}
+    finished = [record for record in records.values() if record]
     failures = {
         task.name: store.failure(task) or "has not run"
-        for task, record in zip(tasks, records, strict=True)
-        if record is None
+        for task in tasks
+        if records[task.name] is None
     }
-    num_warnings = sum(len(record["warnings"]) for record in records if record)
-    caveats = _caveats(failures, num_warnings, len(tasks))
+    frame = _tabulate(study, store, finished)
+    caveats = _caveats(failures, finished, store.versions_among(finished))
     with store.replacing() as partial:
         found = "No task has finished: there is nothing to report."
-        if rows:
-            frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
-            frame.drop(study.times, strict=False).write_csv(partial / "table.csv")
-            seconds = {record["task"]: record["seconds"] for record in records if record}
-            _times(study, frame, seconds).write_csv(partial / "times.csv")
+        if frame is not None:
             found = study.report(frame, partial)
             _append(partial / "summary.md", caveats)
         text = "\n".join([_heading(study, settings), "", found, *caveats])
         (partial / "summary.txt").write_text(text + "\n", encoding="utf-8")
     return Outcome(store.path, text, len(tasks), failures)
+
+
+def _tabulate(
+    study: Study, store: StudyFolder, records: list[dict[str, Any]]
+) -> "pl.DataFrame | None":
+    """Every row of every task, if there are any.
+
+    The tables are in the folder before the report is attempted: whatever becomes of it,
+    they hold what was computed.
+    """
+    import polars as pl
+
+    rows = [{"task": r["task"], **row} for r in records for row in r["rows"]]
+    if not rows:
+        return None
+    frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
+    seconds = {record["task"]: record["seconds"] for record in records}
+    with store.replacing() as partial:
+        frame.drop(study.times, strict=False).write_csv(partial / "table.csv")
+        _times(study, frame, seconds).write_csv(partial / "times.csv")
+    return frame
 
 
 def _times(study: Study, frame: "pl.DataFrame", seconds: dict[str, float]):
@@ -177,16 +197,23 @@ def _heading(study: Study, settings: dict[str, Any]) -> str:
     return "\n".join([f"{study.name}: {study.title}", *lines])
 
 
-def _caveats(failures: dict[str, str], num_warnings: int, num_tasks: int) -> list[str]:
-    """What the tables do not show: tasks that failed, warnings along the way."""
+def _caveats(
+    failures: dict[str, str], finished: list[dict[str, Any]], versions: list[str]
+) -> list[str]:
+    """What the tables do not show: failures, warnings, versions that differ."""
     lines = []
     if failures:
+        num_tasks = len(failures) + len(finished)
         lines.append("")
         lines.append(f"{len(failures)} of {num_tasks} tasks failed and are missing above:")
         lines += [f"- {name}: {error}" for name, error in failures.items()]
+    num_warnings = sum(len(record["warnings"]) for record in finished)
     if num_warnings:
         lines.append("")
         lines.append(f"{num_warnings} warnings are kept in the files of their tasks.")
+    if versions:
+        lines.append("")
+        lines.append(f"Tasks were run under more than one version: {'; '.join(versions)}.")
     return lines
 
 

@@ -24,6 +24,7 @@ class RustPQR(Study):
 
     name = "rust-pqr"
     title = "PQR on Rust's bus engines: RC and theta11, cost curve, demand for engines"
+    seeded = False  # a replicate's number says which buses it draws
     options: ClassVar = {
         "samples": Option(str, "+", ["4", "1-4", "1-3"], "groups of buses"),
         "replicates": Option(int, None, 200, "of the bootstrap over buses"),
@@ -31,7 +32,6 @@ class RustPQR(Study):
     }
 
     def tasks(self, settings):
-        # The bootstrap has its own seed: a replicate's number says which buses it draws.
         samples = choose("samples", settings["samples"], SAMPLES)
         first = settings["first_replicate"]
         last = first + settings["replicates"]

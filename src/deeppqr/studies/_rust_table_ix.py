@@ -30,6 +30,7 @@ class RustTableIX(Study):
 
     name = "rust-table-ix"
     title = "Rust's bus engines: structural estimates beside those of his Table IX"
+    seeded = False  # nothing is drawn at random
     options: ClassVar = {
         "samples": Option(str, "+", list(SAMPLES), "groups of buses"),
         "discounts": Option(float, "+", [0.9999, 0.0], "the agent's"),
@@ -38,7 +39,6 @@ class RustTableIX(Study):
     }
 
     def tasks(self, settings):
-        # Nothing is drawn at random, so that the seeds make no difference.
         samples = choose("samples", settings["samples"], SAMPLES)
         forms = choose("forms", settings["forms"], dict.fromkeys(FORMS))
         methods = choose("methods", settings["methods"], METHODS)

@@ -62,7 +62,9 @@ class Study(ABC):
     title: ClassVar[str]
     """One line, for the list of studies."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """Settings beside `seeds`, which every study has."""
+    """Settings beside `seeds`."""
+    seeded: ClassVar[bool] = True
+    """Whether `seeds` is a setting too. It is not where they would change nothing."""
     times: ClassVar[tuple[str, ...]] = ("seconds",)
     """Columns that no two runs share. They are written to a table of their own."""
 
@@ -80,8 +82,8 @@ class Study(ABC):
 
 
 def all_options(study: Study) -> dict[str, Option]:
-    """A study's options, with the seeds."""
-    return {"seeds": SEEDS, **study.options}
+    """A study's options, with the seeds where it draws by them."""
+    return {**({"seeds": SEEDS} if study.seeded else {}), **study.options}
 
 
 def complete(study: Study, settings: Mapping[str, Any]) -> dict[str, Any]:
