@@ -3,10 +3,10 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import PQR_KINDS, kinds
 from ._study import Option, Study, choose
 
-METHODS = ["default", "paper", "paper-epochs", "regression", "likelihood", "joint"]
-DEFAULT_METHODS = METHODS[:4]
+DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression"]
 GOAL = 0.1
 ABOUT = (
     "Agents have different temperatures; PQR is fitted at temperature 1 and told the true "
@@ -26,11 +26,11 @@ class AlphaSelection(Study):
         **PAPER_OPTIONS,
         "p": PAPER_OPTIONS["p"]._replace(default=[10]),
         "temperatures": Option(float, "+", [0.1, 0.5, 1.0, 2.0], "of the agents"),
-        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(PQR_KINDS)}"),
     }
 
     def tasks(self, settings):
-        methods = choose("methods", settings["methods"], dict.fromkeys(METHODS))
+        methods = choose("methods", settings["methods"], PQR_KINDS)
         cells = [
             {**cell, "temperature": true, "assumed": {"temperature": 1.0}}
             for cell in paper_cells(settings)
@@ -82,7 +82,6 @@ def _chart(frame, where: str) -> Any:
 def _claims(frame, where: str) -> Any:
     """Whether the selected temperature is within the goal, over all temperatures."""
     from ._claims import Claims, claim_below, scores_by
-    from ._paper_report import kinds
 
     found = []
     for method in kinds(frame):

@@ -3,8 +3,11 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import all_but, kinds
 from ._study import Option, Study, choose
 
+METHODS = all_but("one-parameter")
+"""That one is for buses."""
 DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression", "oracle"]
 FAILS = 1.0
 """The NMSE of who knows the premium and nothing else."""
@@ -30,12 +33,10 @@ class AnchorSupport(Study):
         "premium": Option(
             float, "+", [0.0, 1.5, 3.0, 4.5, 5.5], "reward added to all actions but one"
         ),
-        "methods": Option(str, "+", DEFAULT_METHODS, "see `deeppqr.studies`"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
     }
 
     def tasks(self, settings):
-        from ._methods import METHODS
-
         methods = choose("methods", settings["methods"], METHODS)
         cells = [
             {**cell, "premium": premium}
@@ -91,7 +92,6 @@ def _verdicts(frame, where: str) -> Any:
 
 def _claims(frame, where: str) -> Any:
     from ._claims import Claims, claim_below, scores_by
-    from ._paper_report import kinds
 
     first, last = frame["premium"].min(), frame["premium"].max()
     found = []

@@ -10,7 +10,6 @@ from ._claims import Claims
 from ._tables import Table, method_table
 
 WIDTH = 92
-PQR_KINDS = ("default", "paper", "paper-epochs", "regression")
 
 
 def score_tables(frame: pl.DataFrame, title: str, *, over: str, score: str) -> list[Table]:
@@ -18,12 +17,6 @@ def score_tables(frame: pl.DataFrame, title: str, *, over: str, score: str) -> l
     if score not in frame.columns or frame[score].is_null().all():
         return []
     return [method_table(frame, title, over=over, score=score)]
-
-
-def kinds(frame: pl.DataFrame) -> list[str]:
-    """The methods of a table that are PQR."""
-    present = frame["method"].unique(maintain_order=True).to_list()
-    return [name for name in PQR_KINDS if name in present]
 
 
 def conclude(

@@ -4,12 +4,11 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_name, paper_cells
+from ._kinds import described
 from ._study import Option, Study, Task, choose
 
 METHODS = {
-    "paper": "PQR as printed, its steps read as gradient steps",
-    "paper-epochs": "PQR as printed, its steps read as passes over the data",
-    "default": "PQR with every stage chosen by itself",
+    **described("paper", "paper-epochs", "default"),
     "maxent": "MaxEnt-IRL given the true Q at the origin, as in the paper",
     "maxent-raw": "MaxEnt-IRL given nothing: its energies as they are",
 }

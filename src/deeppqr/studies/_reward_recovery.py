@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from ._cells import IRRELEVANT_TRAJECTORIES, WORLD_OPTIONS, cell_tasks
+from ._kinds import METHODS, kinds
 from ._study import Option, Study, choose
 
 DEFAULT_METHODS = [
@@ -49,13 +50,13 @@ compares -theta with +theta: there a perfect fit scores 4/3."""
 TRUNCATED = 9.0
 """Where the paper's figure cuts mean squared errors off."""
 
-PQRS = ("default", "paper", "paper-epochs")
 COMPETITORS = {
     "maxent": "MaxEnt-IRL",
     "dairl": "D-AIRL",
+    "splgd": "SPL-GD without the truth",
     "splgd-truth": "SPL-GD given the true Q and V",
 }
-"""The methods of the paper's figure, as it runs them."""
+"""The methods of the paper's figure, which runs SPL-GD given the truth."""
 
 
 class RewardRecovery(Study):
@@ -65,12 +66,10 @@ class RewardRecovery(Study):
     title = "how well each method recovers the reward, on worlds whose reward is known"
     options: ClassVar = {
         **WORLD_OPTIONS,
-        "methods": Option(str, "+", DEFAULT_METHODS, "see `deeppqr.studies`"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
     }
 
     def tasks(self, settings):
-        from ._methods import METHODS
-
         methods = choose("methods", settings["methods"], METHODS)
         return cell_tasks(settings, "method", methods, without=WITHOUT)
 
@@ -149,7 +148,7 @@ def _claims(frame, title: str) -> Any:
         claims.append(claim_everywhere(text, found))
 
     claims: list[Any] = []
-    for pqr in [name for name in PQRS if name in run]:
+    for pqr in kinds(frame):
         for rival, words in rivals.items():
             smaller(f"PQR ({pqr}) is more accurate than {words} at every p", pqr, rival)
         if len(sizes) > 1:

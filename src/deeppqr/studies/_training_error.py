@@ -3,13 +3,10 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import described
 from ._study import Option, Study, choose
 
-METHODS = {
-    "paper": "PQR as printed, its steps read as gradient steps",
-    "paper-epochs": "PQR as printed, its steps read as passes over the data",
-    "default": "PQR with every stage chosen by itself",
-}
+METHODS = described("paper", "paper-epochs", "default")
 NETWORKS = {
     "policy": "log-loss per decision",
     "q": "mean square of V(s') - E[V(s')|s, anchor]",
