@@ -132,27 +132,24 @@ def _draw_paper(frame, folder, name: str, score: str, **words: Any) -> None:
 
 def _claims(frame, title: str) -> Any:
     """What the paper says of its figure, judged at every p."""
-    from ._claims import Claims, claim_below, claim_everywhere, scores_by
+    from ._claims import Claims, claim_at_every, claim_below, scores_over
 
     sizes, run = sorted(set(frame["p"])), set(frame["method"])
     rivals = {name: words for name, words in COMPETITORS.items() if name in run}
 
-    def at(p: int, method: str) -> dict[Any, float]:
-        return scores_by(frame, "mse", p=p, method=method)
+    def errors(method: str) -> dict[Any, Any]:
+        return scores_over(frame, "p", "mse", method=method)
 
     def smaller(text: str, one: str, other: str) -> None:
-        found = {
-            f"p = {p}": claim_below(text, at(p, one), at(p, other), relative=True)
-            for p in sizes
-        }
-        claims.append(claim_everywhere(text, found))
+        sides = errors(one), errors(other)
+        claims.append(claim_at_every("p", text, *sides, relative=True))
 
     claims: list[Any] = []
     for pqr in kinds(frame):
         for rival, words in rivals.items():
             smaller(f"PQR ({pqr}) is more accurate than {words} at every p", pqr, rival)
         if len(sizes) > 1:
-            sides = (at(p, pqr) for p in (sizes[0], sizes[-1]))
+            sides = (errors(pqr).get(p, {}) for p in (sizes[0], sizes[-1]))
             text = f"The error of PQR ({pqr}) grows from p = {sizes[0]} to {sizes[-1]}"
             claims.append(claim_below(text, *sides, relative=True))
     for rival, words in rivals.items():
