@@ -66,10 +66,8 @@ class Sensitivity(Study):
             for name, other in (("discount", "temperature"), ("temperature", "discount")):
                 series = part.filter(**{other: ASSUMED[other]})
                 title = f"Mean NMSE of r (standard error) by {WORDS[name]}, {where}"
-                tables = score_tables(series, title, over=name, score="nmse")
-                if tables:
-                    parts += tables
-                    charts.append(_chart(series, name, where))
+                parts += score_tables(series, title, over=name, score="nmse")
+                charts.append(_chart(series, name, where))
             parts += _claims(part, where)
         draw_charts(charts, folder, "sensitivity")
         return conclude("Sensitivity", ABOUT, parts, frame, folder)
