@@ -3,7 +3,15 @@
 import polars as pl
 import pytest
 
-from deeppqr.studies._claims import Claim, Claims, claim_below, claim_everywhere, scores_by
+from deeppqr.studies._claims import (
+    Claim,
+    Claims,
+    claim_at_every,
+    claim_below,
+    claim_everywhere,
+    scores_by,
+    scores_over,
+)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,13 @@ def test_sizes_that_differ_are_compared_in_logarithms():
     claim = claim_below("a < b", lower, upper, relative=True)
     assert claim.verdict == "agrees"
     assert claim.numbers.startswith("17.1 against 34.8; difference of logarithms -0.71")
+
+
+def test_zero_has_no_logarithm():
+    lower, upper = {1: 0.0, 2: 0.0, 3: 0.0}, {1: 2.0, 2: 2.1, 3: 2.2}
+    claim = claim_below("a < b", lower, upper, relative=True)
+    assert claim.verdict == "agrees"
+    assert claim.numbers.startswith("0 against 2.1; difference -2.1")
 
 
 def test_only_pairs_are_compared():
@@ -71,14 +86,27 @@ def test_everywhere_names_the_places_that_do_not_agree():
     assert numbers == "p = 5: 1 against 2; p = 10: 1 against 3, cannot tell"
 
 
+def test_seeds_are_the_pairs_at_every_size():
+    """Six pairs would agree; at p = 10 the claim is false."""
+    lower = {5: {1: 1.0, 2: 1.1, 3: 0.9}, 10: {1: 2.0, 2: 2.1, 3: 2.2}}
+    upper = {5: {1: 9.0, 2: 9.2, 3: 8.9}, 10: {1: 1.0, 2: 1.2, 3: 1.1}}
+    claim = claim_at_every("p", "a < b", lower, upper)
+    assert claim.verdict == "disagrees"
+    assert claim.numbers == "p = 5: 1 against 9.03; p = 10: 2.1 against 1.1, disagrees"
+    del upper[10]
+    assert claim_at_every("p", "a < b", lower, upper).verdict == "cannot tell"
+
+
 def test_scores_are_read_from_a_table():
     frame = pl.DataFrame(
         {"method": ["a", "a", "b", "a"], "seed": [1, 2, 1, 3], "mse": [0.5, 0.6, 0.7, None]}
     )
     assert scores_by(frame, "mse", method="a") == {1: 0.5, 2: 0.6}
+    assert scores_over(frame, "method", "mse", seed=1) == {"a": {1: 0.5}, "b": {1: 0.7}}
 
 
 def test_claims_print_like_tables():
     claims = Claims("Claims", [Claim("a < b", "agrees", "1 against 2")])
     assert claims.text() == "Claims\n- agrees: a < b [1 against 2]"
     assert claims.markdown() == "**Claims**\n\n- *agrees*: a < b (1 against 2)"
+    assert Claims("Claims", []).text() == "Claims\n- nothing to compare"

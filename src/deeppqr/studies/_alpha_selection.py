@@ -3,11 +3,14 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import PQR_KINDS, kinds
 from ._study import Option, Study, choose
 
-METHODS = ["default", "paper", "paper-epochs", "regression", "likelihood", "joint"]
-DEFAULT_METHODS = METHODS[:4]
+DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression"]
 GOAL = 0.1
+NONE_FOUND = 1.0
+"""The error of a fit without a temperature, that of finding zero: the fit was refused, or
+only a negative temperature gives the average."""
 ABOUT = (
     "Agents have different temperatures; PQR is fitted at temperature 1 and told the true "
     "average reward of the demonstrated decisions. The anchor earns nothing, so the reward "
@@ -26,11 +29,11 @@ class AlphaSelection(Study):
         **PAPER_OPTIONS,
         "p": PAPER_OPTIONS["p"]._replace(default=[10]),
         "temperatures": Option(float, "+", [0.1, 0.5, 1.0, 2.0], "of the agents"),
-        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(PQR_KINDS)}"),
     }
 
     def tasks(self, settings):
-        methods = choose("methods", settings["methods"], dict.fromkeys(METHODS))
+        methods = choose("methods", settings["methods"], PQR_KINDS)
         cells = [
             {**cell, "temperature": true, "assumed": {"temperature": 1.0}}
             for cell in paper_cells(settings)
@@ -58,10 +61,8 @@ class AlphaSelection(Study):
                 title = f"Mean {words} (standard error), {where}"
                 parts += score_tables(part, title, over="temperature", score=score)
             parts.append(_claims(part, where))
-            if "ratio" in part.columns and not part["ratio"].is_null().all():
-                charts.append(_chart(part, where))
-        if charts:
-            draw_charts(charts, folder, "alpha-selection")
+            charts.append(_chart(part, where))
+        draw_charts(charts, folder, "alpha-selection")
         return conclude("Alpha selection", ABOUT, parts, frame, folder)
 
 
@@ -80,23 +81,22 @@ def _chart(frame, where: str) -> Any:
 
 
 def _claims(frame, where: str) -> Any:
-    """Whether the selected temperature is within the goal, over all temperatures."""
-    from ._claims import Claims, claim_below, scores_by
-    from ._paper_report import kinds
+    """Whether the selected temperature is within the goal, at every true one."""
+    import polars as pl
 
+    from ._claims import Claims, claim_at_every, scores_over
+
+    frame = frame.with_columns(pl.col("error").cast(pl.Float64))
+    filled = frame.with_columns(pl.col("error").fill_null(NONE_FOUND))
     found = []
     for method in kinds(frame):
-        errors = (
-            scores_by(frame, "error", pair="task", method=method)
-            if "error" in frame.columns
-            else {}
-        )
-        of_method = frame.filter(method=method)
-        failed = len(of_method) - len(errors)
-        close = sum(error <= GOAL for error in errors.values())
+        errors = scores_over(filled, "temperature", "error", method=method)
+        goal = {size: dict.fromkeys(seeds, GOAL) for size, seeds in errors.items()}
+        each = frame.filter(method=method)["error"]
         text = (
-            f"{method} finds the temperature within {GOAL:.0%}: its mean relative error is "
-            f"below that; {close} of {len(of_method)} fits are, {failed} found none"
+            f"{method} finds every temperature within {GOAL:.0%}: its mean relative error "
+            f"is below that at each; {(each <= GOAL).sum()} of {len(each)} fits are, "
+            f"{each.null_count()} found none, which counts as an error of {NONE_FOUND:.0%}"
         )
-        found.append(claim_below(text, errors, dict.fromkeys(errors, GOAL)))
+        found.append(claim_at_every("temperature", text, errors, goal))
     return Claims(f"The goal, {where}", found)

@@ -3,12 +3,16 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import all_but, kinds
 from ._study import Option, Study, choose
+from ._tables import REFUSED
 
+METHODS = all_but("one-parameter")
+"""That one is for buses."""
 DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression", "oracle"]
 FAILS = 1.0
 """The NMSE of who knows the premium and nothing else."""
-WARNED = ("watch", "trouble", "refused")
+WARNED = ("watch", "trouble", REFUSED)
 ABOUT = (
     "A premium is added to the reward of every action but the anchor, so that the anchor "
     "is taken ever more rarely. The score can be compared across premiums: the mean "
@@ -30,12 +34,10 @@ class AnchorSupport(Study):
         "premium": Option(
             float, "+", [0.0, 1.5, 3.0, 4.5, 5.5], "reward added to all actions but one"
         ),
-        "methods": Option(str, "+", DEFAULT_METHODS, "see `deeppqr.studies`"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
     }
 
     def tasks(self, settings):
-        from ._methods import METHODS
-
         methods = choose("methods", settings["methods"], METHODS)
         cells = [
             {**cell, "premium": premium}
@@ -62,21 +64,21 @@ class AnchorSupport(Study):
             ):
                 title = f"Mean {words} (standard error), {where}"
                 parts += score_tables(part, title, over="premium", score=score)
-            parts += [_verdicts(part, where), _claims(part, where)]
-            if "nmse" in part.columns and not part["nmse"].is_null().all():
-                charts.append(_chart(part, where))
-        if charts:
-            draw_charts(charts, folder, "anchor-support")
+            parts += [*_verdicts(part, where), _claims(part, where)]
+            charts.append(_chart(part, where))
+        draw_charts(charts, folder, "anchor-support")
         return conclude("Anchor support", ABOUT, parts, frame, folder)
 
 
-def _verdicts(frame, where: str) -> Any:
+def _verdicts(frame, where: str) -> list[Any]:
     """By premium: the anchor's share, and in how many fits each verdict was given."""
     import polars as pl
 
     from ._tables import Table
 
     judged = frame.filter(pl.col("overlap").is_not_null())
+    if judged.is_empty():
+        return []
     rows = []
     for premium in sorted(frame["premium"].unique()):
         share = frame.filter(premium=premium)["anchor_share"].mean()
@@ -86,17 +88,16 @@ def _verdicts(frame, where: str) -> Any:
             rows.append([f"{premium:g}", f"{100 * share:.3g}", method, *counts])
     columns = ["premium", "anchor %", "method", "ok", *WARNED]
     title = f"What the diagnostics say of the anchor's support, fits, {where}"
-    return Table(title, columns, rows)
+    return [Table(title, columns, rows)]
 
 
 def _claims(frame, where: str) -> Any:
     from ._claims import Claims, claim_below, scores_by
-    from ._paper_report import kinds
 
     first, last = frame["premium"].min(), frame["premium"].max()
     found = []
     for method in kinds(frame):
-        if "nmse" in frame.columns:
+        if first != last:
             scores = [
                 scores_by(frame, "nmse", method=method, premium=premium)
                 for premium in (first, last)
@@ -111,8 +112,7 @@ def _warned(frame, method: str) -> Any:
     """Whether the diagnostics object to every fit that fails."""
     from ._claims import AGREES, DISAGREES, UNDECIDED, Claim
 
-    scores = frame["nmse"] if "nmse" in frame.columns else [None] * len(frame)
-    fits = list(zip(scores, frame["overlap"], strict=True))
+    fits = list(zip(frame["nmse"], frame["overlap"], strict=True))
     failed = [overlap for nmse, overlap in fits if nmse is None or nmse > FAILS]
     missed = sum(overlap not in WARNED for overlap in failed)
     early = sum(

@@ -12,11 +12,14 @@ if TYPE_CHECKING:
     import polars as pl
 
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "cannot tell"
+NOTHING = "nothing to compare"
 CONFIDENCE = 0.95
 """With which a mean difference must differ from zero to decide."""
 
 Scores = Mapping[Any, float]
 """A score by seed, or by whatever else pairs two scores."""
+ScoresOver = Mapping[Any, Scores]
+"""Such scores by a size."""
 
 
 class Claim(NamedTuple):
@@ -29,18 +32,18 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims that are printed like a table, among tables."""
+    """Claims that are printed like a table, among tables; none is said to be none."""
 
     title: str
     claims: Sequence[Claim]
 
     def text(self) -> str:
         lines = [f"- {c.verdict}: {c.text} [{c.numbers}]" for c in self.claims]
-        return "\n".join([self.title, *lines])
+        return "\n".join([self.title, *(lines or [f"- {NOTHING}"])])
 
     def markdown(self) -> str:
         lines = [f"- *{c.verdict}*: {c.text} ({c.numbers})" for c in self.claims]
-        return "\n".join([f"**{self.title}**", "", *lines])
+        return "\n".join([f"**{self.title}**", "", *(lines or [f"- {NOTHING}"])])
 
 
 def claim_below(
@@ -50,13 +53,15 @@ def claim_below(
 
     It is borne out if the 95 % interval of the mean paired difference, by Student's t, is
     below zero, contradicted if it is above; fewer than two pairs cannot tell. With
-    `relative` the same is asked of the logarithms, for positive scores of very different
-    sizes: means are then geometric.
+    `relative` the same is asked of the logarithms, for scores of very different sizes:
+    means are then geometric. Where a score is zero there is none, and differences decide.
     """
+    sides = [(lower[pair], upper[pair]) for pair in lower if pair in upper]
+    if not sides:
+        return Claim(text, UNDECIDED, NOTHING)
+    relative = relative and min(map(min, sides)) > 0
     there, back = (log, exp) if relative else (float, float)
-    pairs = [(there(lower[pair]), there(upper[pair])) for pair in lower if pair in upper]
-    if not pairs:
-        return Claim(text, UNDECIDED, "nothing to compare")
+    pairs = [(there(below), there(above)) for below, above in sides]
     means = [back(fmean(side)) for side in zip(*pairs, strict=True)]
     numbers = f"{means[0]:.3g} against {means[1]:.3g}"
     if len(pairs) < 2:
@@ -85,7 +90,24 @@ def claim_everywhere(text: str, claims: Mapping[str, Claim]) -> Claim:
                 for where, claim in claims.items()
             )
             return Claim(text, verdict, numbers)
-    return Claim(text, UNDECIDED, "nothing to compare")
+    return Claim(text, UNDECIDED, NOTHING)
+
+
+def claim_at_every(
+    over: str, text: str, lower: ScoresOver, upper: ScoresOver, *, relative: bool = False
+) -> Claim:
+    """The claim that one score is below another at every value of `over`.
+
+    Seeds are the pairs at each: a seed draws one world per value, and what is true of one
+    value can be false of another.
+    """
+    found = {
+        f"{over} = {size:g}": claim_below(
+            text, lower.get(size, {}), upper.get(size, {}), relative=relative
+        )
+        for size in sorted({*lower, *upper})
+    }
+    return claim_everywhere(text, found)
 
 
 def scores_by(
@@ -94,3 +116,13 @@ def scores_by(
     """A score by seed, over the rows whose columns have the values of `where`."""
     kept = frame.filter(**where).drop_nulls(score)
     return dict(zip(kept[pair], kept[score], strict=True))
+
+
+def scores_over(
+    frame: "pl.DataFrame", over: str, score: str, **where: Any
+) -> dict[Any, dict[Any, float]]:
+    """The same by every value of the column `over`."""
+    kept = frame.filter(**where)
+    return {
+        size: scores_by(kept, score, **{over: size}) for size in sorted(set(kept[over]))
+    }

@@ -44,7 +44,13 @@ def chart_of(found: Mapping[tuple[Any, ...], Mean], **words: Any) -> Chart:
 def draw_charts(
     charts: Sequence[Chart], folder: Path, name: str, *, sharey: bool = True
 ) -> None:
-    """The charts side by side; a method has the same look in all of them."""
+    """The charts side by side; a method has the same look in all of them.
+
+    Those with nothing to draw are left out, and where that is all of them the figure.
+    """
+    charts = [chart for chart in charts if chart.lines or chart.levels]
+    if not charts:
+        return
     named = [line for chart in charts for line in (*chart.lines, *chart.levels)]
     names = list(dict.fromkeys(named))
     looks = {line: _look(number) for number, line in enumerate(names)}
@@ -63,7 +69,13 @@ def draw_charts(
 def draw_dots(
     dots: Mapping[str, Mapping[str, Mean]], folder: Path, name: str, *, x_label: str
 ) -> None:
-    """A panel per title, a line per label with a dot at its mean, on one log axis."""
+    """A panel per title, a line per label with a dot at its mean, on one log axis.
+
+    Panels without a mean are left out, and where that is all of them the figure.
+    """
+    dots = {title: values for title, values in dots.items() if values}
+    if not dots:
+        return
     labels = list(dict.fromkeys(label for values in dots.values() for label in values))
     with open_figure(folder, name, len(dots), sharex=True, sharey=True) as axes:
         for axis, (title, values) in zip(axes, dots.items(), strict=True):

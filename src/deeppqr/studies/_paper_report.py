@@ -7,23 +7,16 @@ from pathlib import Path
 import polars as pl
 
 from ._claims import Claims
-from ._tables import Table, method_table
+from ._tables import Table, method_table, without_refused
 
 WIDTH = 92
-PQR_KINDS = ("default", "paper", "paper-epochs", "regression")
 
 
 def score_tables(frame: pl.DataFrame, title: str, *, over: str, score: str) -> list[Table]:
     """The table of a score by method, unless there is none to show."""
-    if score not in frame.columns or frame[score].is_null().all():
+    if frame[score].is_null().all():
         return []
     return [method_table(frame, title, over=over, score=score)]
-
-
-def kinds(frame: pl.DataFrame) -> list[str]:
-    """The methods of a table that are PQR."""
-    present = frame["method"].unique(maintain_order=True).to_list()
-    return [name for name in PQR_KINDS if name in present]
 
 
 def conclude(
@@ -52,11 +45,11 @@ class _Paragraph(str):
 
 
 def _refusals(frame: pl.DataFrame) -> list[str]:
-    refused = frame.filter(pl.col("note").str.starts_with("refused"))
-    if refused.is_empty():
+    refused = len(frame) - len(without_refused(frame))
+    if refused == 0:
         return []
     return [
-        f"{len(refused)} of {len(frame)} fits were refused, because an action never "
+        f"{refused} of {len(frame)} fits were refused, because an action never "
         "occurs in the demonstrations; they have no score."
     ]
 

@@ -1,7 +1,8 @@
 """Rows of the studies of the paper's world: a method on a problem, in numbers.
 
 A method may refuse data in which the anchor, or another action, never occurs. That is an
-outcome too: its row has no score and the refusal as its note.
+outcome too: its row has the refusal as its note, and None for every score. So a table has
+the same columns whatever was found.
 """
 
 from collections.abc import Mapping
@@ -14,18 +15,26 @@ from ._measure import NOTE_LENGTH, other_errors, reward_errors, timed
 from ._methods import METHODS, NOTHING, Estimate, Method
 from ._problem import Problem, pose
 from ._state_only import STATE_ONLY
+from ._tables import REFUSED
 
 OVERLAP = ("anchor_share", "anchor_share_rarest", "anchor_min_prob")
 """The diagnostics that say whether the anchor is taken often enough."""
 VERDICTS = ("ok", "watch", "trouble")
-REFUSED = "refused"
+ROBUSTNESS_SCORES = ("mse", "nmse", "centred_mse", "centred_nmse")
+SENSITIVITY_SCORES = ("nmse", "mse", "correlation", "q_mse", "policy_kl")
+SELECTION_SCORES = ("nmse_as_told", "selected", "ratio", "error", "nmse")
+SUPPORT_SCORES = (
+    *("mse", "nmse", "level_error"),
+    *(f"{name}_verdict" for name in OVERLAP),
+    "overlap",
+)
 
 
 def robustness_row(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
     """Errors over all actions, as they are and up to a constant."""
     problem = pose(cell, seed)
     estimate, row = _begin(cell, STATE_ONLY, method, problem, seed)
-    row["anchor"] = problem.anchor
+    row |= {"anchor": problem.anchor, **dict.fromkeys(ROBUSTNESS_SCORES)}
     if estimate is None:
         return row
     truth = problem.reward
@@ -43,7 +52,7 @@ def sensitivity_row(cell: dict[str, Any], method: str, seed: int) -> dict[str, A
     """Errors over the actions other than the anchor."""
     problem = pose(cell, seed)
     estimate, row = _begin(cell, METHODS, method, problem, seed)
-    row["anchor_share"] = _anchor_share(problem)
+    row |= {"anchor_share": _anchor_share(problem), **dict.fromkeys(SENSITIVITY_SCORES)}
     if estimate is None:
         return row
     errors = {**reward_errors(problem, estimate), **other_errors(problem, estimate)}
@@ -58,6 +67,7 @@ def selection_row(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any
     taken = np.arange(len(panel)), panel.action
     average = float(problem.world.reward(panel.state)[taken].mean())
     row |= {"average_reward": average, "anchor_share": _anchor_share(problem)}
+    row |= dict.fromkeys(SELECTION_SCORES)
     if estimate is None:
         return row
     row["nmse_as_told"] = reward_errors(problem, estimate)["nmse"]
@@ -84,6 +94,7 @@ def support_row(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
     estimate, row = _begin(cell, METHODS, method, problem, seed)
     row["anchor_share"] = _anchor_share(problem)
     row["expected_share"] = float(np.exp(problem.log_policy[:, problem.anchor]).mean())
+    row |= dict.fromkeys(SUPPORT_SCORES)
     if estimate is None:
         return {**row, "overlap": REFUSED}
     gap, truth = (
@@ -115,7 +126,7 @@ def _begin(
         estimate, seconds = timed(methods[name], problem, seed)
     except (ActionNeverTaken, AnchorNeverTaken) as refusal:
         note = f"{REFUSED}: {refusal}"
-        return None, {**row, "seconds": 0.0, "note": note[:NOTE_LENGTH]}
+        return None, {**row, "seconds": None, "note": note[:NOTE_LENGTH]}
     row |= {"given": estimate.given, "seconds": seconds}
     return estimate, {**row, "note": estimate.note[:NOTE_LENGTH]}
 

@@ -1,15 +1,14 @@
 """Q recovery: the error of Q as the paper's networks are trained, beside MaxEnt-IRL's."""
 
-from functools import partial
 from typing import Any, ClassVar
 
+from .._errors import DataError
 from ._cells import PAPER_OPTIONS, cell_name, paper_cells
+from ._kinds import described, kinds
 from ._study import Option, Study, Task, choose
 
 METHODS = {
-    "paper": "PQR as printed, its steps read as gradient steps",
-    "paper-epochs": "PQR as printed, its steps read as passes over the data",
-    "default": "PQR with every stage chosen by itself",
+    **described("paper", "paper-epochs", "default"),
     "maxent": "MaxEnt-IRL given the true Q at the origin, as in the paper",
     "maxent-raw": "MaxEnt-IRL given nothing: its energies as they are",
 }
@@ -37,6 +36,7 @@ class QRecovery(Study):
 
     def tasks(self, settings):
         methods = choose("methods", settings["methods"], METHODS)
+        _refuse_other_shares(settings["progress"])
         tasks = []
         for cell in paper_cells(settings):
             for seed in settings["seeds"]:
@@ -60,14 +60,21 @@ class QRecovery(Study):
         frame = frame.with_columns(pl.col("progress").cast(pl.Float64))
         found: list[Any] = [_methods_table(frame)]
         for (scale,), part in sorted(frame.group_by("scale"), key=lambda group: group[0]):
-            curves = part["progress"].count() > 0
             for score, words in SCORES.items():
                 found.append(_table(part, f"scale {scale:g}: {words}", score))
-                if curves:
-                    _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
+                _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
             found.append(_claims(part, scale))
         write_markdown("Q recovery", found, folder)
         return "\n\n".join(table.text() for table in found)
+
+
+def _refuse_other_shares(progress: list[float]) -> None:
+    wrong = [share for share in progress if not 0 < share <= 1]
+    if wrong:
+        raise DataError(
+            "`progress` must be shares of the training, above 0 and at most 1, but "
+            f"{wrong[0]:g} is among them. 0.25 stops after a quarter of the steps."
+        )
 
 
 def _label(cell: dict[str, Any], method: str, progress: float | None, seed: int) -> str:
@@ -115,7 +122,7 @@ def _draw(frame, folder, name: str, score: str) -> None:
         charts.append(
             Chart(
                 title=f"p = {p}",
-                x_label="share of the training steps",
+                x_label="share of the training steps" if lines else "",
                 y_label=SCORES[score],
                 lines=lines,
                 levels=levels,
@@ -126,33 +133,37 @@ def _draw(frame, folder, name: str, score: str) -> None:
 
 
 def _claims(frame, scale: float) -> Any:
-    """What the paper says of its figure, on the pairs of p and seed."""
+    """What the paper says of its figure, judged at every p where both sides have run."""
     import polars as pl
 
-    from ._claims import Claims, claim_below, scores_by
+    from ._claims import Claims, claim_at_every, scores_over
 
-    smaller = partial(claim_below, relative=True)
-    pairs = frame.with_columns(pl.format("p={} seed={}", "p", "seed").alias("pair"))
+    claims: list[Any] = []
 
-    def errors(method: str, progress: float | None) -> dict[Any, float]:
-        kept = pairs.filter(pl.col("progress").eq_missing(pl.lit(progress)))
-        return scores_by(kept, "q_nmse", pair="pair", method=method)
+    def errors(method: str, progress: float | None = None) -> dict[Any, Any]:
+        kept = frame.filter(pl.col("progress").eq_missing(pl.lit(progress)))
+        return scores_over(kept, "p", "q_nmse", method=method)
 
-    claims = []
-    for method in [m for m in METHODS if m in set(frame["method"])]:
-        if method.startswith("maxent"):
-            continue
-        shares = frame.filter(method=method)["progress"]
-        first, last = shares.min(), shares.max()
+    def smaller(text: str, one: dict[Any, Any], other: dict[Any, Any]) -> None:
+        if one and other:
+            claim = claim_at_every("p", f"{text}, at every p", one, other, relative=True)
+            claims.append(claim)
+
+    maxent = errors("maxent")
+    for method in kinds(frame):
+        whole = errors(method, 1.0 if method in TRAINED else None)
         text = f"With sufficient training, Q by {method} is more accurate than by maxent"
-        claims.append(smaller(text, errors(method, last), errors("maxent", None)))
-        if last is not None and first != last:
-            early = f"at {100 * first:g} % of its training"
-            text = f"Not well trained ({early}), Q by {method} is poorer than by maxent"
-            claims.append(smaller(text, errors("maxent", None), errors(method, first)))
-            text = f"Q by {method} is less accurate {early} than at {100 * last:g} %"
-            claims.append(smaller(text, errors(method, last), errors(method, first)))
+        smaller(text, whole, maxent)
+        shares = frame.filter(method=method)["progress"].drop_nulls().unique().sort()
+        if len(shares) < 2:
+            continue
+        first, last = errors(method, shares[0]), errors(method, shares[-1])
+        early = f"at {100 * shares[0]:g} % of its training"
+        text = f"Not well trained ({early}), Q by {method} is poorer than by maxent"
+        smaller(text, maxent, first)
+        text = f"Q by {method} is less accurate {early} than at {100 * shares[-1]:g} %"
+        smaller(text, last, first)
     text = "The true Q at the origin improves MaxEnt-IRL's Q"
-    claims.append(smaller(text, errors("maxent", None), errors("maxent-raw", None)))
+    smaller(text, maxent, errors("maxent-raw"))
     title = f"Claims of the paper at scale {scale:g}, by error of Q over its variance"
     return Claims(title, claims)

@@ -3,6 +3,7 @@
 from typing import Any, ClassVar
 
 from ._cells import IRRELEVANT_TRAJECTORIES, WORLD_OPTIONS, cell_tasks
+from ._kinds import METHODS, kinds
 from ._study import Option, Study, choose
 
 DEFAULT_METHODS = [
@@ -49,13 +50,13 @@ compares -theta with +theta: there a perfect fit scores 4/3."""
 TRUNCATED = 9.0
 """Where the paper's figure cuts mean squared errors off."""
 
-PQRS = ("default", "paper", "paper-epochs")
 COMPETITORS = {
     "maxent": "MaxEnt-IRL",
     "dairl": "D-AIRL",
+    "splgd": "SPL-GD without the truth",
     "splgd-truth": "SPL-GD given the true Q and V",
 }
-"""The methods of the paper's figure, as it runs them."""
+"""The methods of the paper's figure, which runs SPL-GD given the truth."""
 
 
 class RewardRecovery(Study):
@@ -65,12 +66,10 @@ class RewardRecovery(Study):
     title = "how well each method recovers the reward, on worlds whose reward is known"
     options: ClassVar = {
         **WORLD_OPTIONS,
-        "methods": Option(str, "+", DEFAULT_METHODS, "see `deeppqr.studies`"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
     }
 
     def tasks(self, settings):
-        from ._methods import METHODS
-
         methods = choose("methods", settings["methods"], METHODS)
         return cell_tasks(settings, "method", methods, without=WITHOUT)
 
@@ -133,27 +132,24 @@ def _draw_paper(frame, folder, name: str, score: str, **words: Any) -> None:
 
 def _claims(frame, title: str) -> Any:
     """What the paper says of its figure, judged at every p."""
-    from ._claims import Claims, claim_below, claim_everywhere, scores_by
+    from ._claims import Claims, claim_at_every, claim_below, scores_over
 
     sizes, run = sorted(set(frame["p"])), set(frame["method"])
     rivals = {name: words for name, words in COMPETITORS.items() if name in run}
 
-    def at(p: int, method: str) -> dict[Any, float]:
-        return scores_by(frame, "mse", p=p, method=method)
+    def errors(method: str) -> dict[Any, Any]:
+        return scores_over(frame, "p", "mse", method=method)
 
     def smaller(text: str, one: str, other: str) -> None:
-        found = {
-            f"p = {p}": claim_below(text, at(p, one), at(p, other), relative=True)
-            for p in sizes
-        }
-        claims.append(claim_everywhere(text, found))
+        sides = errors(one), errors(other)
+        claims.append(claim_at_every("p", text, *sides, relative=True))
 
     claims: list[Any] = []
-    for pqr in [name for name in PQRS if name in run]:
+    for pqr in kinds(frame):
         for rival, words in rivals.items():
             smaller(f"PQR ({pqr}) is more accurate than {words} at every p", pqr, rival)
         if len(sizes) > 1:
-            sides = (at(p, pqr) for p in (sizes[0], sizes[-1]))
+            sides = (errors(pqr).get(p, {}) for p in (sizes[0], sizes[-1]))
             text = f"The error of PQR ({pqr}) grows from p = {sizes[0]} to {sizes[-1]}"
             claims.append(claim_below(text, *sides, relative=True))
     for rival, words in rivals.items():

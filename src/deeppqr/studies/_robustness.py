@@ -3,8 +3,17 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import described, kinds
 from ._study import Option, Study, choose
 
+METHODS = {
+    **described("default", "regression", "paper", "paper-epochs"),
+    "limit": "what PQR tends to as data grow",
+    "dairl": "D-AIRL with a reward of the state",
+    "splgd": "SPL-GD with a reward linear in the state, planning for itself",
+    "splgd-truth": "the same handed the true Q and V",
+    **described("zero"),
+}
 DEFAULT_METHODS = [
     "default",
     "paper",
@@ -21,12 +30,13 @@ SCORES = {
 }
 ABOUT = (
     "The reward is scale tanh(s'omega/p), the same for all five actions; a randomly chosen "
-    "action is believed to earn nothing, which is false. PQR is scored on the reward it "
-    "identifies under that belief: the true one, shaped so that the believed anchor earns "
-    "nothing, which explains the decisions equally well. `limit` is that shaped reward "
-    "computed from the truth, to which PQR tends as data grow; an estimate shrunk towards "
-    "zero can be closer to r, by accident. D-AIRL and SPL-GD are told that the reward is "
-    "one of the state and are scored on it, without grounding. D-AIRL's theorem also asks "
+    "action is believed to earn nothing, which is false. Every method is scored against "
+    "that true reward. PQR cannot find it: under the belief it identifies the true one "
+    "shaped so that the believed anchor earns nothing, which explains the decisions "
+    "equally well. `limit` is the shaped reward computed from the truth, to which PQR "
+    "tends as data grow; an estimate shrunk towards zero can be closer to r, by accident. "
+    "D-AIRL and SPL-GD are told that the reward is one of the state, which is true, and "
+    "are scored without grounding. D-AIRL's theorem also asks "
     "for deterministic transitions; here they are random where a step would leave the box. "
     "D-AIRL, and SPL-GD without the truth, find the reward up to a constant and set its "
     "mean over the demonstrations to zero; the score up to a constant is theirs. Errors "
@@ -43,13 +53,11 @@ class Robustness(Study):
     options: ClassVar = {
         **PAPER_OPTIONS,
         "p": PAPER_OPTIONS["p"]._replace(default=[10]),
-        "methods": Option(str, "+", DEFAULT_METHODS, "and regression"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
     }
 
     def tasks(self, settings):
-        from ._state_only import STATE_ONLY
-
-        methods = choose("methods", settings["methods"], STATE_ONLY)
+        methods = choose("methods", settings["methods"], METHODS)
         false = {"state_only": True, "assumed": {"anchor": "random"}}
         cells = [{**cell, **false} for cell in paper_cells(settings)]
         return cell_tasks_of(cells, settings["seeds"], "method", methods)
@@ -90,9 +98,9 @@ def _claims(frame, where: str) -> Any:
             text = f"D-AIRL is closer to the reward than {rival}, up to a constant"
             pair = scores("dairl", "centred_nmse"), scores(rival, "centred_nmse")
             found.append(claim_below(text, *pair, relative=True))
-    for method in ("limit", "default", "paper", "paper-epochs"):
-        if method in present:
-            text = f"PQR has no guarantee: zero is closer to the reward than {method}"
-            pair = scores("zero", "nmse"), scores(method, "nmse")
-            found.append(claim_below(text, *pair, relative=True))
+    limit = [name for name in present if name == "limit"]
+    for method in [*limit, *kinds(frame)]:
+        text = f"PQR has no guarantee: zero is closer to the reward than {method}"
+        pair = scores("zero", "nmse"), scores(method, "nmse")
+        found.append(claim_below(text, *pair, relative=True))
     return Claims(f"What the paper claims, {where}", found)

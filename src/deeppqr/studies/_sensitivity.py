@@ -3,9 +3,12 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import all_but, kinds
 from ._study import Option, Study, choose
 
 ASSUMED = {"discount": 0.9, "temperature": 1.0}
+METHODS = all_but("oracle", "one-parameter")
+"""The oracle cannot be misled, and the other is for buses."""
 DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression", "maxent", "zero"]
 WORDS = {"discount": "true discount", "temperature": "true temperature"}
 ABOUT = (
@@ -27,12 +30,10 @@ class Sensitivity(Study):
         "p": PAPER_OPTIONS["p"]._replace(default=[10]),
         "discounts": Option(float, "*", [0.0, 0.5, 0.9], "true ones; 0.9 is assumed"),
         "temperatures": Option(float, "*", [0.1, 0.5, 1.0], "true ones; 1 is assumed"),
-        "methods": Option(str, "+", DEFAULT_METHODS, "see `deeppqr.studies`"),
+        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
     }
 
     def tasks(self, settings):
-        from ._methods import METHODS
-
         agents = [
             {**ASSUMED, name: value}
             for name in ASSUMED
@@ -65,10 +66,8 @@ class Sensitivity(Study):
             for name, other in (("discount", "temperature"), ("temperature", "discount")):
                 series = part.filter(**{other: ASSUMED[other]})
                 title = f"Mean NMSE of r (standard error) by {WORDS[name]}, {where}"
-                tables = score_tables(series, title, over=name, score="nmse")
-                if tables:
-                    parts += tables
-                    charts.append(_chart(series, name, where))
+                parts += score_tables(series, title, over=name, score="nmse")
+                charts.append(_chart(series, name, where))
             parts += _claims(part, where)
         draw_charts(charts, folder, "sensitivity")
         return conclude("Sensitivity", ABOUT, parts, frame, folder)
@@ -90,7 +89,6 @@ def _chart(frame, name: str, where: str) -> Any:
 
 def _claims(frame, where: str) -> list[Any]:
     from ._claims import Claims, claim_below, scores_by
-    from ._paper_report import kinds
 
     def scores(method: str, discount: float = 0.9, temperature: float = 1.0):
         agent = frame.filter(discount=discount, temperature=temperature)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 MISSING = "-"
 WORDS = ("given",)
 """Columns that hold no figures."""
+REFUSED = "refused"
+"""How the note of a fit begins that a method refused."""
 
 
 class Mean(NamedTuple):
@@ -114,6 +116,16 @@ def means(
     return found
 
 
+def without_refused(frame: "pl.DataFrame") -> "pl.DataFrame":
+    """The fits that were not refused."""
+    import polars as pl
+
+    if "note" not in frame.columns:
+        return frame
+    refused = pl.col("note").cast(pl.String).str.starts_with(REFUSED)
+    return frame.filter(~refused.fill_null(False))
+
+
 def size_text(size: float) -> str:
     """A size as it is read: 1,000,000 rather than 1e+06."""
     return f"{size:,}" if isinstance(size, int) else f"{size:g}"
@@ -130,11 +142,11 @@ def method_table(
     """A row per method and a column per size, with seconds and what a method was given.
 
     Published means stand below ours. A cell with fewer seeds than the others says how
-    many it has.
+    many it has. What was refused took no time and was given nothing worth saying.
     """
     found = means(frame, ["method", over], score)
     sizes = sorted({size for _, size in found})
-    full = max(mean.count for mean in found.values())
+    full = max((mean.count for mean in found.values()), default=0)
 
     def cell(method: str, size: Any) -> str:
         mean = found.get((method, size))
@@ -143,8 +155,10 @@ def method_table(
         return f"{mean} [{mean.count}]" if mean.count < full else str(mean)
 
     rows = []
-    for (method, given), group in frame.group_by(["method", "given"], maintain_order=True):
-        seconds = f"{group['seconds'].median():.3g}"
+    for (method,), group in frame.group_by(["method"], maintain_order=True):
+        ran = without_refused(group)
+        seconds = MISSING if ran.is_empty() else f"{ran['seconds'].median():.3g}"
+        given = "; ".join(ran["given"].unique(maintain_order=True)) or MISSING
         rows.append([method, *(cell(method, size) for size in sizes), seconds, given])
     for name, values in (published or {}).items():
         cells = [f"{values[size]:.3g}" if size in values else MISSING for size in sizes]

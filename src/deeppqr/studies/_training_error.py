@@ -3,13 +3,10 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
+from ._kinds import described, kinds
 from ._study import Option, Study, choose
 
-METHODS = {
-    "paper": "PQR as printed, its steps read as gradient steps",
-    "paper-epochs": "PQR as printed, its steps read as passes over the data",
-    "default": "PQR with every stage chosen by itself",
-}
+METHODS = described("paper", "paper-epochs", "default")
 NETWORKS = {
     "policy": "log-loss per decision",
     "q": "mean square of V(s') - E[V(s')|s, anchor]",
@@ -112,19 +109,20 @@ def _draw(frame, folder, name: str) -> None:
 
 
 def _claims(frame, scale: float) -> Any:
-    """What networks that were trained well would show, on the pairs of p and seed."""
-    import polars as pl
+    """What networks that were trained well would show, judged at every p."""
+    from ._claims import Claims, claim_at_every, scores_over
 
-    from ._claims import Claims, claim_below, scores_by
-
-    pairs = frame.with_columns(pl.format("p={} seed={}", "p", "seed").alias("pair"))
     claims = []
-    for method in [m for m in METHODS if m in set(frame["method"])]:
+    for method in kinds(frame):
         for network in NETWORKS:
-            where = {"pair": "pair", "method": method, "network": network}
+            where = {"method": method, "network": network}
             loss, constant = (
-                scores_by(pairs, name, **where) for name in ("fresh_loss", "fresh_constant")
+                scores_over(frame, "p", score, **where)
+                for score in ("fresh_loss", "fresh_constant")
             )
-            text = f"On fresh decisions {method} foresees more than a constant ({network})"
-            claims.append(claim_below(text, loss, constant))
+            text = (
+                f"On fresh decisions {method} foresees more than a constant ({network}), "
+                "at every p"
+            )
+            claims.append(claim_at_every("p", text, loss, constant, relative=True))
     return Claims(f"What trained networks would show, at scale {scale:g}", claims)
