@@ -9,7 +9,7 @@ import pytest
 
 from deeppqr.cli import main
 from deeppqr.cli._main import _parser
-from deeppqr.studies import RewardRecovery
+from deeppqr.studies import STUDIES, RewardRecovery, find_study
 
 TINY = ["--worlds", "paper", "--p", "2", "--scale", "5", "--steps", "2000", "--units", "20"]
 
@@ -39,6 +39,21 @@ def test_list_names_every_study(capsys):
         "airline",
     ]
     assert [line.split()[0] for line in printed] == names
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_study_explains_itself(name, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["study", name, "--help"])
+    assert stop.value.code == 0
+    assert find_study(name).title.split()[0] in capsys.readouterr().out
+
+
+def test_sizes_that_make_no_sense_leave_no_folder(tmp_path, capsys):
+    out = tmp_path / "run"
+    assert main(["study", "samq-bus", "--steps", "-5", "--out", str(out)]) == 2
+    assert "`steps` must be at least 1, not -5" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_without_a_name(capsys):

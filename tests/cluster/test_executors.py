@@ -205,7 +205,9 @@ def test_other_names_are_refused(name):
 
 
 def test_messages(monkeypatch):
-    with pytest.raises(DataError, match="`workers` must be a whole number, 1 or more, but"):
+    with pytest.raises(
+        DataError, match="`executor` must be .* with N a number of processes"
+    ):
         resolve("cores:0")
     with pytest.raises(DataError, match="`retries` must be a whole number, 0 or more"):
         Cores(retries=-1)

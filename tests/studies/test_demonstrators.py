@@ -18,6 +18,7 @@ def test_the_floor_of_the_policy_is_the_demonstrators_own_loss():
     taken = np.arange(600), problem.panel.action
     own = problem.demonstrator.log_policy(problem.panel.state)[taken]
     np.testing.assert_allclose(policy["floor"], -own.mean(), rtol=1e-12)
+    assert problem.demonstrator_kl is not None
     assert policy["demonstrator_kl"] == problem.demonstrator_kl > 0
 
 

@@ -65,8 +65,10 @@ def test_training_error_in_small(tmp_path, printed):
     for found in (q, reward):
         assert 0 < found["floor"] < found["constant"] < found["target_truth"]
     assert reward["loss"] < reward["constant"]
-    assert "the true policy's log-loss" in text
-    assert "the true policy's log-loss" in (tmp_path / "run" / "summary.md").read_text()
+    assert "the demonstrator's own log-loss" in text
+    assert (
+        "the demonstrator's own log-loss" in (tmp_path / "run" / "summary.md").read_text()
+    )
     assert figures == {"training-error-scale-5"}
 
 

@@ -13,6 +13,9 @@ from ..cluster import environment, one_thread, resolve
 from ..studies import STUDIES, all_options, find_study, run_study
 from ._common import add_quiet, say
 
+SHOWN = (".csv", ".md", ".txt")
+"""Endings of the files that a study is read from."""
+
 
 def register(jobs) -> None:
     parser = jobs.add_parser("study", help="a figure or table of the benchmark")
@@ -30,7 +33,7 @@ def register(jobs) -> None:
                 type=option.type,
                 nargs=option.nargs,
                 default=option.default,
-                help=f"{option.help} (default: {_shown(option.default)})",
+                help=_escaped(f"{option.help} (default: {_shown(option.default)})"),
             )
         job.add_argument(
             "--executor",
@@ -64,16 +67,26 @@ def run(arguments: argparse.Namespace) -> None:
             "interrupted; finished tasks are kept. Go on with:\n"
             f"  {_command(study, folder, settings, arguments.executor)}"
         ) from None
-    say(
-        arguments,
-        f"\n{outcome.text}\n\nIn {folder}/: table.csv, times.csv, summary.txt and figures",
-    )
+    say(arguments, f"\n{outcome.text}\n\nIn {folder}/: {_contents(folder)}")
     if outcome.failures:
         name, error = next(iter(outcome.failures.items()))
         raise DeepPQRError(
             f"{len(outcome.failures)} of {outcome.num_tasks} tasks failed, the first of "
             f"them {name}: {error.rstrip('.')}. The same command tries them again."
         )
+
+
+def _contents(folder: Path) -> str:
+    """What a study has left to look at."""
+    figures = len(list(folder.glob("*.png")))
+    files = [path.name for path in sorted(folder.iterdir()) if path.suffix in SHOWN]
+    counted = [f"{figures} figure{'s' * (figures > 1)} (PNG, PDF)"] if figures else []
+    return ", ".join(files + counted)
+
+
+def _escaped(text: str) -> str:
+    """Help in which a per cent sign is one; argparse would fill something in."""
+    return text.replace("%", "%%")
 
 
 @contextmanager

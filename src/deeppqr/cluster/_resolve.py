@@ -15,7 +15,7 @@ def resolve(executor: str | Executor) -> Executor:
     name, colon, rest = str(executor).partition(":")
     if name == "here" and not colon:
         return Here()
-    if name == "cores" and (not colon or rest.isdecimal()):
+    if name == "cores" and (not colon or (rest.isdecimal() and int(rest) > 0)):
         return Cores(int(rest) if colon else None)
     if name == "ray" and (not colon or rest):
         return RayCluster(rest or None)

@@ -48,8 +48,8 @@ class Airline(Study):
             ["default", "paper", "splgd", "logit", "network", "same"],
             "methods on all carriers at once, with carrier effects",
         ),
-        "replicates": Option(int, None, 40, "of the bootstrap over markets"),
-        "markets": Option(int, None, 1770, "how many, evenly spaced; all by default"),
+        "replicates": Option(int, None, 40, "of the bootstrap over markets", 0),
+        "markets": Option(int, None, 1770, "how many, evenly spaced; all by default", 1),
     }
 
     def tasks(self, settings):

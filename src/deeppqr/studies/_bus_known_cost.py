@@ -28,7 +28,9 @@ class BusKnownCost(Study):
         "covered_trajectories": Option(
             int, "*", [250, 1000], "buses, all to fit, where coverage is counted"
         ),
-        "replications": Option(int, None, 200, "data sets that coverage is counted over"),
+        "replications": Option(
+            int, None, 200, "data sets that coverage is counted over", 1
+        ),
         "first_replication": Option(int, None, 0, "the number of the first of them"),
     }
 

@@ -16,10 +16,10 @@ WORLDS = {
 }
 
 PAPER_OPTIONS = {
-    "p": Option(int, "+", [5, 10, 20, 40], "state variables (paper)"),
+    "p": Option(int, "+", [5, 10, 20, 40], "state variables (paper)", 1),
     "scale": Option(float, "+", [1.0, 10.0], "size of the reward (paper)"),
-    "steps": Option(int, None, 50_000, "decisions in all (paper)"),
-    "units": Option(int, None, 50, "units (paper)"),
+    "steps": Option(int, None, 50_000, "decisions in all (paper)", 1),
+    "units": Option(int, None, 50, "units (paper)", 1),
     "demonstrations": Option(
         str, None, "exact", "whose decisions they are, exact or soft-q (paper)"
     ),
@@ -42,7 +42,7 @@ WORLD_OPTIONS = {
         [2, 5, 20, 50, 100],
         f"irrelevant variables, with {IRRELEVANT_TRAJECTORIES:,} buses (known-cost-bus)",
     ),
-    "samq_steps": Option(int, None, 5_000, "decisions of the one bus (samq-bus)"),
+    "samq_steps": Option(int, None, 5_000, "decisions of the one bus (samq-bus)", 1),
 }
 
 

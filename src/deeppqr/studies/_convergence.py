@@ -3,13 +3,10 @@
 from typing import Any, ClassVar
 
 from ._cells import PAPER_OPTIONS, cell_name, paper_cells
+from ._kinds import described
 from ._study import Option, Study, Task, choose
 
-METHODS = {
-    "default": "PQR with every stage chosen by itself",
-    "paper": "PQR as printed, its steps read as gradient steps",
-    "paper-epochs": "PQR as printed, its steps read as passes over the data",
-}
+METHODS = described("default", "paper", "paper-epochs")
 ERRORS = {
     "nmse": "error of r over its mean square",
     "q_nmse": "mean squared error of Q over its variance",
@@ -45,8 +42,10 @@ class Convergence(Study):
     options: ClassVar = {
         **PAPER_OPTIONS,
         "p": PAPER_OPTIONS["p"]._replace(default=[5]),
-        "steps": Option(int, "+", [1_000, 10_000, 100_000, 1_000_000], "decisions in all"),
-        "kernel_rows": Option(int, None, 1_000, "inputs of each labels' complexity"),
+        "steps": PAPER_OPTIONS["steps"]._replace(
+            nargs="+", default=[1_000, 10_000, 100_000, 1_000_000]
+        ),
+        "kernel_rows": Option(int, None, 1_000, "inputs of each labels' complexity", 2),
         "methods": Option(str, "+", ["default", "paper"], f"among {', '.join(METHODS)}"),
     }
 
@@ -69,7 +68,8 @@ class Convergence(Study):
         return [converge(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._tables import method_table, write_markdown
+        from ._paper_report import conclude
+        from ._tables import method_table
 
         found: list[Any] = []
         by_cell = sorted(frame.group_by("scale", "p"), key=lambda group: group[0])
@@ -82,8 +82,7 @@ class Convergence(Study):
         for score, words in ERRORS.items():
             _draw(by_cell, folder, score, words)
         _draw_bounds(by_cell, folder)
-        write_markdown("Convergence", found, folder, meaning=MEANING)
-        return "\n\n".join([MEANING, *(table.text() for table in found)])
+        return conclude("Convergence", MEANING, found, frame, folder)
 
 
 def _terms(frame, where: str) -> Any:

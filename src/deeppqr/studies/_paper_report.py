@@ -6,8 +6,7 @@ from pathlib import Path
 
 import polars as pl
 
-from ._claims import Claims
-from ._tables import Table, method_table, without_refused
+from ._tables import Printed, Table, method_table, without_refused
 
 WIDTH = 92
 
@@ -21,14 +20,18 @@ def score_tables(frame: pl.DataFrame, title: str, *, over: str, score: str) -> l
 
 def conclude(
     heading: str,
-    about: str,
-    parts: Sequence[Table | Claims],
+    about: str | None,
+    parts: Sequence[Printed],
     frame: pl.DataFrame,
     folder: Path,
 ) -> str:
-    """What was run and found, as text; `summary.md` says the same."""
-    notes = [about, *_refusals(frame), *_demonstrator(frame)]
-    whole = [*map(_Paragraph, notes), *parts]
+    """What was run and found, as text; `summary.md` says the same.
+
+    What has to be known of the fits comes first: `about` the study, those that were
+    refused, and a demonstrator that had to learn.
+    """
+    notes = [*filter(None, [about]), *_refusals(frame), *_demonstrator(frame)]
+    whole: list[Printed] = [*map(_Paragraph, notes), *parts]
     pages = "\n\n".join([f"# {heading}", *(part.markdown() for part in whole)])
     (folder / "summary.md").write_text(pages + "\n", encoding="utf-8")
     return "\n\n".join(part.text() for part in whole)
@@ -57,7 +60,9 @@ def _refusals(frame: pl.DataFrame) -> list[str]:
 def _demonstrator(frame: pl.DataFrame) -> list[str]:
     if "demonstrator_kl" not in frame.columns:
         return []
-    mean = frame["demonstrator_kl"].mean()
+    mean = frame["demonstrator_kl"].cast(pl.Float64).mean()
+    if mean is None:
+        return []
     return [
         "The demonstrations are of a policy that soft Q-learning found; on average it is "
         f"{mean:.3g} nats per decision from the optimal one, whose reward is scored."

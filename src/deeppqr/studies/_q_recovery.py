@@ -55,7 +55,7 @@ class QRecovery(Study):
     def report(self, frame, folder):
         import polars as pl
 
-        from ._tables import write_markdown
+        from ._paper_report import conclude
 
         frame = frame.with_columns(pl.col("progress").cast(pl.Float64))
         found: list[Any] = [_methods_table(frame)]
@@ -64,8 +64,7 @@ class QRecovery(Study):
                 found.append(_table(part, f"scale {scale:g}: {words}", score))
                 _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
             found.append(_claims(part, scale))
-        write_markdown("Q recovery", found, folder)
-        return "\n\n".join(table.text() for table in found)
+        return conclude("Q recovery", None, found, frame, folder)
 
 
 def _refuse_other_shares(progress: list[float]) -> None:

@@ -79,13 +79,12 @@ class RewardRecovery(Study):
         return [measure(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._tables import write_markdown
+        from ._paper_report import conclude
 
         tables = []
         for world, part in frame.group_by("world", maintain_order=True):
             tables += REPORTS[world[0]](part, folder)
-        write_markdown("Reward recovery", tables, folder)
-        return "\n\n".join(table.text() for table in tables)
+        return conclude("Reward recovery", None, tables, frame, folder)
 
 
 def _report_paper(frame, folder) -> list[Any]:

@@ -27,7 +27,7 @@ class RustPQR(Study):
     seeded = False  # a replicate's number says which buses it draws
     options: ClassVar = {
         "samples": Option(str, "+", ["4", "1-4", "1-3"], "groups of buses"),
-        "replicates": Option(int, None, 200, "of the bootstrap over buses"),
+        "replicates": Option(int, None, 200, "of the bootstrap over buses", 0),
         "first_replicate": Option(int, None, 0, "the number of the first of them"),
     }
 

@@ -16,7 +16,7 @@ class SamqBusSlopes(Study):
     title = "the buses of the SAmQ paper: slopes of the reward with standard errors"
     options: ClassVar = {
         "seeds": Option(int, "+", list(range(1001, 1011)), "one data set each"),
-        "steps": Option(int, "+", [5_000], "decisions of the one bus"),
+        "steps": Option(int, "+", [5_000], "decisions of the one bus", 1),
         "degree": Option(int, None, 3, "of the logit policy's polynomial"),
     }
 

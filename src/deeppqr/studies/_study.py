@@ -50,6 +50,16 @@ class Option(NamedTuple):
     """As in argparse: "+" for one or more, "*" for any number, None for one."""
     default: Any
     help: str
+    least: float | None = None
+    """The smallest number that makes sense."""
+
+    def check(self, name: str, value: Any) -> None:
+        """Refuse numbers that are too small, before any task meets them."""
+        if self.least is None:
+            return
+        for number in value if isinstance(value, list) else [value]:
+            if number < self.least:
+                raise DataError(f"`{name}` must be at least {self.least}, not {number}.")
 
 
 SEEDS = Option(int, "+", [1001, 1002, 1003, 1004, 1005], "one world and data set each")
@@ -95,7 +105,10 @@ def complete(study: Study, settings: Mapping[str, Any]) -> dict[str, Any]:
             f"The study {study.name} has no setting {unknown[0]!r}; it has "
             f"{sorted(options)}."
         )
-    return plain({name: settings.get(name, options[name].default) for name in options})
+    chosen = {name: settings.get(name, options[name].default) for name in options}
+    for name, option in options.items():
+        option.check(name, chosen[name])
+    return plain(chosen)
 
 
 def choose(setting: str, wanted: list[str], known: Mapping[str, Any]) -> list[str]:

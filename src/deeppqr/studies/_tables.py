@@ -91,12 +91,9 @@ class Table:
         return "\n".join(lines)
 
 
-def write_markdown(
-    heading: str, tables: Sequence[Printed], folder: Path, *, meaning: str | None = None
-) -> None:
-    """The tables as `summary.md`, after a paragraph that explains them."""
-    words = [meaning] if meaning else []
-    parts = [f"# {heading}", *words, *(table.markdown() for table in tables)]
+def write_markdown(heading: str, tables: Sequence[Printed], folder: Path) -> None:
+    """The tables as `summary.md`."""
+    parts = [f"# {heading}", *(table.markdown() for table in tables)]
     (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ NETWORKS = {
 }
 MEANING = """\
 `loss` is on the decisions that were fitted, `fresh` on as many others. `floor` is the
-least that can be had: the true policy's log-loss, or the part of V(s') that a jump
+least that can be had: the demonstrator's own log-loss, or the part of V(s') that a jump
 leaves to chance. `constant` is the loss of predicting shares of actions, or the mean of
 V(s'). V is the fit's own: where the policy is close to uniform, V hardly varies and both
 losses are small for that reason; `true V` is the variance that the true V(s') has. AIRL's
@@ -43,7 +43,7 @@ class TrainingError(Study):
         return training_errors(**task.parameters)
 
     def report(self, frame, folder):
-        from ._tables import write_markdown
+        from ._paper_report import conclude
 
         found: list[Any] = []
         for (scale,), part in sorted(frame.group_by("scale"), key=lambda group: group[0]):
@@ -51,8 +51,7 @@ class TrainingError(Study):
                 found.append(_table(part.filter(network=network), network, scale))
             found.append(_claims(part, scale))
             _draw(part, folder, f"training-error-scale-{scale:g}")
-        write_markdown("Training error", found, folder, meaning=MEANING)
-        return "\n\n".join([MEANING, *(table.text() for table in found)])
+        return conclude("Training error", MEANING, found, frame, folder)
 
 
 def _table(frame, network: str, scale: float) -> Any:
