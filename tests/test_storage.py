@@ -57,6 +57,7 @@ def test_round_trip(name, tabular, tmp_path):
     for function in ("reward", "q", "value", "log_policy"):
         first, second = (getattr(f, function)(world.states) for f in (fit, again))
         np.testing.assert_array_equal(first, second)
+        assert getattr(again, function)(world.states[:0]).shape == (0, *first.shape[1:])
     assert again.summary() == fit.summary()
     assert again.provenance == fit.provenance
     assert again.actions == fit.actions
