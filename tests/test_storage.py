@@ -1,6 +1,7 @@
 """A saved fit is the same fit; a folder that is not one is refused; no code runs."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import deeppqr
 from deeppqr import Panel, StorageError
+from deeppqr._storage import sealed
 from deeppqr.anchor import Averager, Fitted
 from deeppqr.policy import Network, Training
 from deeppqr.reward import Network as RewardNetwork
@@ -55,6 +57,7 @@ def test_round_trip(name, tabular, tmp_path):
     for function in ("reward", "q", "value", "log_policy"):
         first, second = (getattr(f, function)(world.states) for f in (fit, again))
         np.testing.assert_array_equal(first, second)
+        assert getattr(again, function)(world.states[:0]).shape == (0, *first.shape[1:])
     assert again.summary() == fit.summary()
     assert again.provenance == fit.provenance
     assert again.actions == fit.actions
@@ -149,13 +152,17 @@ def test_labels_that_json_cannot_hold(tmp_path, tabular):
 
 
 def edit(folder, **changes):
+    """Change model.json with its checksum, as someone would who means harm."""
     path = folder / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+    path.write_text(json.dumps(sealed({**json.loads(path.read_text()), **changes})))
 
 
 def test_foreign_and_damaged_folders(folder, tmp_path):
     with pytest.raises(StorageError, match="There is no folder"):
         deeppqr.load(tmp_path / "nowhere")
+    (tmp_path / "d.csv").write_text("a,b")
+    with pytest.raises(StorageError, match=r"d\.csv is a file, and a saved fit is a fold"):
+        deeppqr.load(tmp_path / "d.csv")
     (tmp_path / "empty").mkdir()
     with pytest.raises(StorageError, match="is not a saved fit: it has no model.json"):
         deeppqr.load(tmp_path / "empty")
@@ -179,6 +186,33 @@ def test_damaged_arrays(folder):
     (folder / "arrays.safetensors").unlink()
     with pytest.raises(StorageError, match="lacks arrays.safetensors"):
         deeppqr.load(folder)
+
+
+def test_a_changed_tree_is_not_read(folder):
+    """A number changed by hand gives no other rewards; another layout is the same fit."""
+    path = folder / "model.json"
+    whole = path.read_text()
+    path.write_text(json.dumps(json.loads(whole), sort_keys=True))
+    deeppqr.load(folder)
+    assert "0.9" in whole
+    for damaged in (whole.replace("0.9", "0.5", 1), whole.replace('"checksum"', '"c"')):
+        path.write_text(damaged)
+        with pytest.raises(StorageError, match=r"changed by hand.*Copy or save the fit ag"):
+            deeppqr.load(folder)
+    path.write_text(whole[:-10])
+    with pytest.raises(StorageError, match=r"is no JSON .*Copy or save the fit again"):
+        deeppqr.load(folder)
+
+
+def test_files_may_be_read_as_the_umask_says(tmp_path, tabular):
+    _, panel = tabular
+    model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear")
+    before = os.umask(0o027)
+    try:
+        folder = model.fit(panel).save(tmp_path / "fit")
+    finally:
+        os.umask(before)
+    assert {oct(file.stat().st_mode & 0o777) for file in folder.iterdir()} == {"0o640"}
 
 
 def test_paths_and_classes_from_the_file_are_not_trusted(folder):

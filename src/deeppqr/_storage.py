@@ -22,7 +22,9 @@ from ._errors import StorageError
 from ._files import new_folder
 from ._pqr import Fit
 
-FORMAT, VERSION = "deeppqr-fit", 1
+FORMAT, VERSION = "deeppqr-fit", 2
+"""Only folders of this version are read; whatever changes their meaning raises it."""
+AGAIN = "Copy or save the fit again."
 
 
 def save(fit: Fit, folder: str | Path) -> Path:
@@ -39,7 +41,7 @@ def save(fit: Fit, folder: str | Path) -> Path:
             "sha256": {name: _digest(partial / name) for name in _files(parts)},
             "fit": tree,
         }
-        text = json.dumps(header, indent=1, allow_nan=False)
+        text = json.dumps(sealed(header), indent=1, allow_nan=False)
         (partial / "model.json").write_text(text, encoding="utf-8")
         (partial / "summary.txt").write_text(fit.summary() + "\n", encoding="utf-8")
     return Path(folder)
@@ -74,7 +76,7 @@ def load(
         fit = reader.unpack(header["fit"])
     except (KeyError, TypeError, IndexError, AttributeError) as problem:
         raise StorageError(
-            f"{folder / 'model.json'} is damaged ({problem!r}). Save the fit again."
+            f"{folder / 'model.json'} is damaged ({problem!r}). {AGAIN}"
         ) from problem
     if not isinstance(fit, Fit):
         raise StorageError(f"{folder} holds no fit, but a {type(fit).__name__}.")
@@ -157,9 +159,10 @@ def _role(path: str) -> str:
 
 
 def _write_parts(folder: Path, parts: _Parts) -> None:
-    from safetensors.numpy import save_file
+    from safetensors.numpy import save
 
-    save_file(parts.arrays, folder / "arrays.safetensors")
+    # `save_file` makes files that their owner alone may read, whatever the umask says.
+    (folder / "arrays.safetensors").write_bytes(save(parts.arrays))
     for name, data in parts.estimators.items():
         (folder / name).write_bytes(data)
 
@@ -186,11 +189,13 @@ class _Reader:
             if not re.fullmatch(r"[A-Za-z0-9]+\.(safetensors|skops)", name):
                 raise StorageError(f"{self.folder} names a file {name!r}; refused.")
             if not (self.folder / name).is_file():
-                raise StorageError(f"{self.folder} lacks {name}; the copy is incomplete.")
+                raise StorageError(
+                    f"{self.folder} lacks {name}; the copy is incomplete. {AGAIN}"
+                )
             if _digest(self.folder / name) != digest:
                 raise StorageError(
                     f"{self.folder / name} is damaged: its checksum is not the one in "
-                    "model.json. Copy or save the fit again."
+                    f"model.json. {AGAIN}"
                 )
         try:
             self.arrays = load_file(self.folder / "arrays.safetensors")
@@ -255,8 +260,16 @@ class _Reader:
 
 def _read_header(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
+    if folder.is_file():
+        raise StorageError(
+            f"{folder} is a file, and a saved fit is a folder: the one that "
+            "`fit.save(folder)` or `deeppqr fit --out folder` wrote. To read decisions "
+            f"use deeppqr.Panel.from_file({str(folder)!r}, ...)."
+        )
     if not folder.is_dir():
-        raise StorageError(f"There is no folder {folder}.")
+        raise StorageError(
+            f"There is no folder {folder.name} in {folder.parent.resolve()}."
+        )
     if not path.is_file():
         raise StorageError(
             f"{folder} is not a saved fit: it has no model.json. Folders written by "
@@ -265,7 +278,9 @@ def _read_header(folder: Path) -> dict[str, Any]:
     try:
         header = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as problem:
-        raise StorageError(f"{path} is damaged: {problem}.") from problem
+        raise StorageError(
+            f"{path} is damaged: it is no JSON ({problem}). {AGAIN}"
+        ) from problem
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise StorageError(
             f"{folder} was not written by deeppqr: model.json does not say "
@@ -274,10 +289,27 @@ def _read_header(folder: Path) -> dict[str, Any]:
     if header.get("version") != VERSION:
         raise StorageError(
             f"{folder} has format version {header.get('version')}, and this deeppqr "
-            f"({version('deeppqr')}) reads version {VERSION}. Upgrade deeppqr, or save "
-            "the fit again."
+            f"({version('deeppqr')}) reads version {VERSION}. Read it with the deeppqr "
+            f"that wrote it ({header.get('deeppqr')}), or fit and save again with this one."
+        )
+    if header != sealed(header):
+        raise StorageError(
+            f"{path} is damaged or was changed by hand: its contents do not have the "
+            f"checksum written in it. {AGAIN}"
         )
     return header
+
+
+def sealed(header: dict[str, Any]) -> dict[str, Any]:
+    """The contents of `model.json` with a checksum of all but the checksum itself.
+
+    It is taken of what a reader gets, with sorted keys and without blanks, so that the
+    layout of the file does not matter.
+    """
+    contents = {key: value for key, value in header.items() if key != "checksum"}
+    contents = json.loads(json.dumps(contents, allow_nan=False))
+    text = json.dumps(contents, sort_keys=True, separators=(",", ":"))
+    return {**contents, "checksum": hashlib.sha256(text.encode()).hexdigest()}
 
 
 def _digest(path: Path) -> str:

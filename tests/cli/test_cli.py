@@ -121,6 +121,7 @@ def test_anchor_as_typed(tmp_path):
             ["--anchor", "none"],
             "--anchor must be one of the actions ['0', '1', '2'], but it is 'none'",
         ),
+        (["--anchor", "11"], "but it is '11'. Did you mean '1'?"),
         (["--discount", "1.5"], "`discount` must lie in [0, 1), but it is 1.5"),
         (["--temperature", "0"], "`temperature` must be positive"),
         (["--anchor-reward", "g"], "names the column 'g', which is not a state column"),
@@ -168,6 +169,30 @@ def test_predictions_do_not_replace_columns(decisions, tmp_path, capsys):
     )
     assert "has a column 'value' already" in capsys.readouterr().err
     assert not (tmp_path / "r.csv").exists()
+
+
+def test_predicting_for_no_states(decisions, tmp_path, capsys):
+    """A file without rows gives one without rows, with the same columns as any."""
+    stages = ["--policy", "logit", "--anchor-value", "linear", "--reward", "linear"]
+    main(fit_command(decisions, tmp_path / "run", *stages, "--quiet"))
+    (tmp_path / "none.csv").write_text("s\n")
+    out = tmp_path / "out.csv"
+    run = ["predict", str(tmp_path / "run"), str(tmp_path / "none.csv"), "--out", str(out)]
+    assert main(run) == 0
+    assert "0 states predicted" in capsys.readouterr().out
+    assert out.read_text().startswith("s,reward_0,reward_1,reward_2,q_0")
+    assert len(out.read_text().splitlines()) == 1
+
+
+def test_simulate_says_what_the_file_leaves_out(tmp_path, capsys):
+    out = tmp_path / "d.csv"
+    run = ["simulate", "tabular", "--steps", "200", "--units", "10", "--out", str(out)]
+    assert main(run) == 0
+    assert "190 next states will be seen when it is read" in capsys.readouterr().out
+    again = deeppqr.Panel.from_file(
+        out, state=["s"], action="action", unit="unit", time="time"
+    )
+    assert again.has_next.sum() == 190
 
 
 def test_interruption_leaves_nothing(decisions, tmp_path, monkeypatch, capsys):

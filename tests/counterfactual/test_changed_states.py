@@ -351,9 +351,13 @@ def test_printing(banded, fit, panel):
         ({"x": np.nan}, r"'x' must not be missing"),
         (
             lambda states: states[:, :2],
-            r"of shape \(600, 3\), .* returned shape \(600, 2\)",
+            r"shape \(600, 3\), .* returned shape \(600, 2\)",
         ),
-        (lambda states: states[0], r"of shape \(600, 3\), .* returned shape \(3,\)"),
+        (
+            lambda states: states.assign(x=1),
+            r"`change` failed with AttributeError: .* array of shape \(600, 3\), no Data",
+        ),
+        (lambda states: states[0], r"shape \(600, 3\), .* returned shape \(3,\)"),
     ],
 )
 def test_changes_that_make_no_sense(fit, panel, change, message):

@@ -65,11 +65,11 @@ def test_row_order_does_not_matter(order):
 
 def test_csv_types_come_from_the_whole_file(tmp_path):
     rows = [
-        f"{i},{i if i < 400 else i + 0.5},{i % 2},2020-01-{i % 28 + 1:02d}"
+        f"{i},{i if i < 400 else i + 0.5},{i},{i % 2},2020-01-{i % 28 + 1:02d}"
         for i in range(600)
     ]
-    (tmp_path / "d.csv").write_text("u,x,a,day\n" + "\n".join(rows))
-    names = {"action": "a", "next_state": ["x"]}
+    (tmp_path / "d.csv").write_text("u,x,y,a,day\n" + "\n".join(rows))
+    names = {"action": "a", "next_state": ["y"]}
     panel = Panel.from_file(tmp_path / "d.csv", state=["x"], time="day", unit="u", **names)
     assert panel.state[-1, 0] == 599.5
     with pytest.raises(DataError, match="holds dates or times"):
@@ -289,8 +289,8 @@ def test_prediction_states_may_be_arrays_or_frames():
         ({}, {"actions": ["no", "go", "no"]}, "`actions` must be distinct"),
         ({}, {"gaps": "fill"}, '`gaps` must be "error" or "split"'),
         ({"w": ["1", "a", "1", "1", "1"]}, {"weight": "w"}, "`weight` must hold numbers"),
-        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "holds numbers as text .*row 2 has 'NA'"),
-        ({"kind": ["u"] * 5}, {}, "'kind' is categorical with 1 levels. A single one says nothing"),
+        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "first that is none is 'NA' in row 2 "),
+        ({"kind": ["u"] * 5}, {}, "'kind' is categorical with 1 level. A single one says nothing"),
         ({"a": pd.array(["go", pd.NA, "no", "go", "no"], dtype="string")}, {}, "`action` must not be missing, but row 1"),
         ({"t": pd.array([1, pd.NA, 1, 2, 3], dtype="Int64")}, {}, "`time` must not be missing, but row 1"),
         ({"n": [1.0] * 5}, {"state": ["x", "open"], "next_state": ["n", "n"]}, "'n' stands twice"),
@@ -298,6 +298,17 @@ def test_prediction_states_may_be_arrays_or_frames():
         ({"t": pd.to_datetime(["2020-01-01"] * 2 + ["2020-01-03"] * 3)}, {"gaps": "split", "unit": "x"}, 'gaps="split" needs a `time` of whole numbers'),
         ({}, {"state": ["x", "x"]}, "'x' stands twice"),
         ({}, {"state": []}, "`state` must name at least one column"),
+        ({}, {"state": ["x", "a"]}, "`state` must not name the column of `action`, but 'a' is both"),
+        ({"w": [1.0] * 5}, {"state": ["w"], "weight": "w"}, "column of `weight`, but 'w' is both"),
+        ({"e": [0, 0, 0, 0, 1]}, {"state": ["e"], "terminal": "e"}, "column of `terminal`"),
+        ({}, {"state": ["x"], "next_state": ["a"]}, "`next_state` must not name the column of `action`"),
+        ({}, {"state": ["x", "open"], "next_state": ["x", "open"]}, "so that nothing ever moves"),
+        ({"n": [1.0] * 5}, {"state": ["x", "open"], "next_state": ["open", "n"]}, "'open' stands for the next 'x'"),
+        ({"n": [1.0] * 5}, {"state": ["x", "open"], "next_state": ["n", "open"]}, r"row 2 \(unit a, time 1\) has True after"),
+        ({"a": ["go", None, "no", "go", "no"]}, {}, r"row 1 \(unit a, time 2\) has none \(1 row in all\)"),
+        ({"id": [None, "a", "a", "b", "a"]}, {}, r"row 0 \(time 1\) has none"),
+        ({"e": [0, 1, 2, 0, 0]}, {"terminal": "e"}, r"row 2 .* has 2 \(1 row in all\)"),
+        ({}, {"actions": ["go", "noo"]}, r"1 label missing from the list\). Did you mean 'no'\?"),
     ],
 )  # fmt: skip
 def test_bad_frames_are_refused_in_words(change, names, message):
@@ -308,7 +319,7 @@ def test_bad_frames_are_refused_in_words(change, names, message):
 def test_frames_with_nothing_to_learn_from():
     with pytest.raises(DataError, match="The data have no rows"):
         Panel.from_frame(frame().iloc[:0], **NAMES)
-    with pytest.raises(DataError, match=r"No row has a next state: 1 unit\(s\), 1 row"):
+    with pytest.raises(DataError, match=r"No row has a next state: 1 unit, 1 row"):
         Panel.from_frame(frame().iloc[:1], **{**NAMES, "state": ["x"]})
     with pytest.raises(DataError, match="must be a DataFrame .* but a list arrived"):
         Panel.from_frame([1, 2], **NAMES)
@@ -356,11 +367,50 @@ def test_bad_arrays():
 def test_bad_files(tmp_path):
     with pytest.raises(DataError, match="must be a .csv, .parquet or .pq file"):
         Panel.from_file(tmp_path / "d.txt", **NAMES)
-    with pytest.raises(DataError, match="There is no file"):
+    with pytest.raises(DataError, match=rf"There is no file d.csv in {tmp_path}\."):
+        Panel.from_file(tmp_path / "d.csv", **NAMES)
+    with pytest.raises(DataError, match="There is no file d.csv in .*, and no such folder"):
+        Panel.from_file(tmp_path / "nowhere" / "d.csv", **NAMES)
+    frame().to_csv(tmp_path / "d.csv", sep=";", index=False)
+    with pytest.raises(DataError, match=r"one column, named 'id;t;.* separator .* ';'\?"):
         Panel.from_file(tmp_path / "d.csv", **NAMES)
     (tmp_path / "d.parquet").write_bytes(b"not parquet")
     with pytest.raises(DataError, match="could not be read"):
         Panel.from_file(tmp_path / "d.parquet", **NAMES)
+
+
+def test_a_fixed_column_may_be_its_own_next_value():
+    named = frame(nx=[10.0, 20, 30, 40, 50], town=["n", "s", "s", "n", "s"])
+    names = {"state": ["x", "town"], "next_state": ["nx", "town"]}
+    panel = Panel.from_frame(named, **{**NAMES, **names})
+    np.testing.assert_array_equal(panel.state[:, 1], panel.next_state[:, 1])
+
+
+def test_units_may_be_states():
+    """Fixed effects."""
+    panel = Panel.from_frame(frame(), **{**NAMES, "state": ["x", "id"]})
+    assert panel.encoding.feature_names == ["x", "id=b"]
+
+
+def test_no_states_give_no_rows():
+    panel = Panel.from_frame(frame(), **NAMES)
+    assert panel.encoding.encode_any(frame().iloc[:0]).shape == (0, 4)
+    assert panel.encoding.encode_any(np.empty((0, 3))).shape == (0, 4)
+
+
+def test_unknown_actions_get_a_suggestion():
+    panel = Panel.from_frame(frame(), **NAMES)
+    with pytest.raises(DataError, match=r"but it is 'noo'. Did you mean 'no'\?"):
+        panel.action_index("noo")
+    with pytest.raises(DataError, match=r"but it is 7\.$"):
+        panel.action_index(np.int64(7))
+
+
+def test_counts_are_written_as_a_person_would():
+    panel = Panel.from_frame(frame(end=[0, 0, 0, 1, 0]), terminal="end", **NAMES)
+    one = panel.select(panel.unit == 1)
+    assert str(one).startswith("Panel(2 decisions by 1 unit; ")
+    assert str(one).endswith("1 next state seen, 1 terminal row)")
 
 
 def test_unseen_category_at_prediction():
@@ -369,6 +419,8 @@ def test_unseen_category_at_prediction():
         DataError, match=r"category 'z' in row 2.*Known categories: 'u', 'v', 'w'"
     ):
         panel.encoding.encode_any(frame(kind=["u", "u", "z", "z", "u"]))
+    with pytest.raises(DataError, match=r"the category 2\.0 in row 0"):
+        panel.encoding.encode_any(np.array([[1.0, 2.0, 1.0]]))
     with pytest.raises(DataError, match="was numeric when the encoding was learned"):
         panel.encoding.encode_any(frame(x=["1", "2", "3", "4", "5"]))
     with pytest.raises(DataError, match=r"`states` must have 3 columns \(x, kind, open\)"):

@@ -9,6 +9,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._own_function import call_with_states
+from .._words import counted, plain
 from ..panel import Encoding
 
 
@@ -20,6 +22,8 @@ class AnchorReward:
     feature: int | None = None
     """Index of an encoded state column."""
     function: Callable[[np.ndarray], Any] | None = None
+    """Of an array of the state columns as given, objects where one is categorical; it
+    returns a number for each row."""
     encoding: Encoding | None = None
     """Gives a function the states as the user has them."""
 
@@ -36,12 +40,17 @@ class AnchorReward:
             return state[:, self.feature].copy()
         assert self.function is not None
         states = self.encoding.decode(state) if self.encoding else state
-        reward = np.asarray(self.function(states), dtype=np.float64)
-        if reward.shape != (len(state),):
-            raise DataError(
-                "`anchor_reward` must give one number per state, shape "
-                f"({len(state)},), but the function returned shape {reward.shape}."
+        names = self.encoding.names if self.encoding else _numbered(states)
+        reward = _numbers(
+            call_with_states(
+                self.function,
+                states,
+                role="anchor_reward",
+                names=names,
+                shape=(len(state),),
+                returns="one number per state",
             )
+        )
         if not np.isfinite(reward).all():
             row = int(np.flatnonzero(~np.isfinite(reward))[0])
             raise DataError(
@@ -49,6 +58,23 @@ class AnchorReward:
                 f"for the state {states[row]} ({int((~np.isfinite(reward)).sum())} in all)."
             )
         return reward
+
+
+def _numbers(returned: np.ndarray) -> Float[np.ndarray, " row"]:
+    try:
+        return returned.astype(np.float64)
+    except (TypeError, ValueError) as problem:
+        text = [row for row, value in enumerate(returned) if isinstance(value, str)]
+        row = text[0] if text else 0
+        raise DataError(
+            "`anchor_reward` must give one number per state, but the function returned "
+            f"{plain(returned[row])} for row {row} ({counted(len(text), 'row')} in all). "
+            "Compute with the numeric columns, or map categories to numbers."
+        ) from problem
+
+
+def _numbered(states: np.ndarray) -> list[str]:
+    return [f"x{index + 1}" for index in range(states.shape[1])]
 
 
 def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorReward:

@@ -191,6 +191,8 @@ class RegressorFunction(AbstractStateFunction):
         return self.predict(state)
 
     def predict(self, state) -> Float[np.ndarray, " row"]:
+        if len(state) == 0:  # which scikit-learn refuses
+            return np.empty(0)
         return np.asarray(self.estimator.predict(state), np.float64).reshape(len(state))
 
 

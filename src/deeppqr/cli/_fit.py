@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError
+from .._words import did_you_mean
 from ._common import add_common, say
 
 
@@ -95,7 +96,7 @@ def find_label(actions: tuple[Any, ...], text: str) -> Any:
             return label
     raise DataError(
         f"--anchor must be one of the actions {[str(a) for a in actions]}, but it is "
-        f"{text!r}."
+        f"{text!r}.{did_you_mean(text, map(str, actions))}"
     )
 
 

@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from .._words import counted
 from ._common import add_common, check_table_name, say, write_table
 
 
@@ -42,4 +43,9 @@ def run(arguments: argparse.Namespace) -> None:
         steps=arguments.steps, units=arguments.units, seed=arguments.seed
     )
     write_table(panel.to_frame(), arguments.out)
-    say(arguments, f"{panel}\nwritten to {arguments.out}")
+    seen = counted(len(panel) - panel.num_units, "next state")
+    say(
+        arguments,
+        f"{panel}\nwritten to {arguments.out}. Each unit's last next state is not in the "
+        f"file, so that {seen} will be seen when it is read.",
+    )

@@ -14,6 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._own_function import call_with_states
 from ..inference import Bands, Bootstrap, bootstrap, require_model
 from ..panel import Panel, require_panel
 from ._support import Support, find_support
@@ -150,7 +151,8 @@ def changed_states(
         are drawn for the bands.
     change
         New values by column, each one value or a list: the n-th entries of all lists are
-        one scenario. Or a function of an array of the state columns to such an array.
+        one scenario. Or a function of a NumPy array of the state columns as given,
+        objects where one is categorical, that returns such an array.
     states
         Where to start from, a frame or an array; the panel's own if None.
     replicates
@@ -232,13 +234,14 @@ def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.nd
 
 
 def _applied(fit: "Fit", raw: np.ndarray, change: Callable) -> np.ndarray:
-    changed = np.asarray(change(raw.copy()))
-    if changed.shape != raw.shape:
-        raise DataError(
-            f"`change` must return the states changed, of shape {raw.shape}, but it "
-            f"returned shape {changed.shape}. Columns: {fit.encoding.names}."
-        )
-    return changed
+    return call_with_states(
+        change,
+        raw.copy(),
+        role="change",
+        names=fit.encoding.names,
+        shape=raw.shape,
+        returns="the states changed",
+    )
 
 
 def _listed(values: Any) -> list[Any]:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
+from .._words import counted
 
 COUNTED = 30
 """Rows with which a state and action can be counted, rather than modelled."""
@@ -58,11 +59,11 @@ class Cells:
         if (cell < 0).any():
             row = int(np.flatnonzero(cell < 0)[0])
             raise DataError(
-                f"A tabular fit knows {len(self):,} states, and row {row}, "
+                f"A tabular fit knows {counted(len(self), 'state')}, and row {row}, "
                 f"{np.array2string(state[row], precision=4)}, is none of them "
-                f"({int((cell < 0).sum())} rows in all). Predict at observed states, or "
-                'fit with policy="logit", anchor_value="averager" and reward="linear", '
-                "which generalise across states."
+                f"({counted(int((cell < 0).sum()), 'row')} in all). Predict at observed "
+                'states, or fit with policy="logit", anchor_value="averager" and '
+                'reward="linear", which generalise across states.'
             )
         return cell
 

@@ -1,14 +1,17 @@
 """Frames and arrays to plain columns, whatever library they come from."""
 
-import difflib
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import narwhals as nw
 import numpy as np
 
 from .._errors import DataError
+from .._words import counted, did_you_mean, plain
 from ._encoding import Column
+
+NUMBERS = (int, float, Decimal, np.number)
 
 
 def is_frame(data: Any) -> bool:
@@ -42,19 +45,39 @@ def require_columns(frame: nw.DataFrame, names: Sequence[Any], *, role: str) -> 
     odd = [name for name in names if not isinstance(name, str)]
     if odd:
         raise DataError(
-            f"`{role}` must name columns by text, but {odd[0]!r} is "
+            f"`{role}` must name columns by text, but {plain(odd[0])} is "
             f"{type(odd[0]).__name__}. Rename the columns: frame.columns = "
             "[str(name) for name in frame.columns]."
         )
     missing = [name for name in names if name not in frame.columns]
     if missing:
-        close = difflib.get_close_matches(str(missing[0]), map(str, frame.columns), 1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
+        _refuse_one_wide_column(frame, missing[0], role)
+        hint = did_you_mean(missing[0], frame.columns)
         listed = ", ".join(map(str, frame.columns[:20]))
         raise DataError(
             f"`{role}` names the column {missing[0]!r}, but the data have no such column "
             f"({len(missing)} missing in all: {missing}).{hint} Columns there: {listed}."
         )
+
+
+def _refuse_one_wide_column(frame: nw.DataFrame, missing: str, role: str) -> None:
+    """A file that was split at commas, and has others."""
+    (only, *others) = frame.columns or [""]
+    separator = next((mark for mark in ";\t|" if mark in str(only)), None)
+    if separator is not None and not others:
+        raise DataError(
+            f"`{role}` names the column {missing!r}, but the data have one column, named "
+            f"{only!r}. Is the separator of the file {separator!r}? Columns are separated "
+            "by commas here: write the file with commas, or read it with "
+            f"polars.read_csv(path, separator={separator!r}) and pass the frame."
+        )
+
+
+def categorical_columns(frame: nw.DataFrame, names: Sequence[str]) -> frozenset[str]:
+    """Those of the named columns whose type says that they hold categories."""
+    return frozenset(
+        name for name in names if frame[name].dtype in (nw.Categorical, nw.Enum)
+    )
 
 
 def read_columns(frame: Any, names: Sequence[Any], *, role: str) -> dict[str, Column]:
@@ -88,10 +111,11 @@ def columns_of_array(states: Any, names: Sequence[str]) -> dict[str, Column]:
     if array.ndim == 1 and len(names) == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != len(names):
-        got = f"{array.shape[1]} columns" if array.ndim == 2 else f"shape {array.shape}"
+        got = counted(array.shape[1], "column") if array.ndim == 2 else None
         raise DataError(
-            f"`states` must have {len(names)} columns ({', '.join(map(str, names))}), one "
-            f"row per state, but an array with {got} arrived. Pass the same state columns "
+            f"`states` must have {counted(len(names), 'column')} "
+            f"({', '.join(map(str, names))}), one row per state, but an array with "
+            f"{got or f'shape {array.shape}'} arrived. Pass the same state columns "
             "in the same order as in the panel, or a DataFrame with these names."
         )
     return {name: _tidy(array[:, index]) for index, name in enumerate(names)}
@@ -115,7 +139,7 @@ def _read_series(series: nw.Series, role: str) -> Column:
     values = np.empty(len(series), dtype=object)
     values[:] = series.to_list()
     values[null] = None
-    return values
+    return values if dtype in (nw.Categorical, nw.Enum) else _tidy(values)
 
 
 def _tidy(column: np.ndarray) -> Column:
@@ -124,9 +148,10 @@ def _tidy(column: np.ndarray) -> Column:
     if column.dtype.kind in "iuf":
         return column.astype(np.float64)
     values = column.astype(object)
-    kinds = {type(value) for value in values.tolist() if value is not None}
+    kinds = {type(value) for value in values.tolist()}
     if kinds == {bool}:
         return values.astype(bool)
-    if kinds and all(issubclass(kind, (int, float, np.number)) for kind in kinds):
+    kinds -= {type(None)}
+    if kinds and all(issubclass(kind, NUMBERS) for kind in kinds):
         return np.array([np.nan if v is None else v for v in values], dtype=np.float64)
     return values

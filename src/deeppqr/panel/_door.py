@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
+from .._words import counted, did_you_mean, plain
 from ._encoding import Column, Encoding, sort_labels
 
 
@@ -23,13 +24,15 @@ class Decisions:
     terminal: np.ndarray | None = None
     truncated: np.ndarray | None = None
     weight: np.ndarray | None = None
+    categorical: frozenset[str] = frozenset()
+    """State columns whose type said that they hold categories."""
 
     def describe_row(self, row: int) -> str:
+        """The row with its unit and time, as far as it has them."""
         where = []
-        if self.unit is not None:
-            where.append(f"unit {self.unit[row]}")
-        if self.time is not None:
-            where.append(f"time {self.time[row]}")
+        for role, values in (("unit", self.unit), ("time", self.time)):
+            if values is not None and not missing_entries(values[row : row + 1])[0]:
+                where.append(f"{role} {values[row]}")
         return f"row {row}" + (f" ({', '.join(where)})" if where else "")
 
 
@@ -49,7 +52,9 @@ def admit(
     labels, action = _encode_actions(raw, actions)
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
-    encoding = Encoding.learn(raw.state)
+    encoding = Encoding.learn(
+        raw.state, categorical=raw.categorical, describe_row=raw.describe_row
+    )
     state = encoding.encode(raw.state, describe_row=raw.describe_row)
     terminal = _flags(raw, raw.terminal, "terminal")
     truncated = _flags(raw, raw.truncated, "truncated")
@@ -64,10 +69,11 @@ def admit(
     known = terminal | ~np.isnan(next_state[:, 0])
     if not known.any():
         raise DataError(
-            f"No row has a next state: {len(unit_labels)} unit(s), {len(action)} row(s), "
-            "and a unit's last row has none. PQR needs transitions: give at least one "
-            "unit two consecutive rows, name the next state's columns with `next_state`, "
-            "or mark the rows that end the process with `terminal`."
+            f"No row has a next state: {counted(len(unit_labels), 'unit')}, "
+            f"{counted(len(action), 'row')}, and a unit's last row has none. PQR "
+            "needs transitions: give at least one unit two consecutive rows, name the next "
+            "state's columns with `next_state`, or mark the rows that end the process "
+            "with `terminal`."
         )
     return {
         "state": state[order],
@@ -109,8 +115,8 @@ def _refuse_missing(raw: Decisions, values: np.ndarray, role: str, advice: str) 
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
         raise DataError(
-            f"`{role}` must not be missing, but row {row} has none "
-            f"({int(missing.sum())} rows in all). {advice}"
+            f"`{role}` must not be missing, but {raw.describe_row(row)} has none "
+            f"({counted(int(missing.sum()), 'row')} in all). {advice}"
         )
 
 
@@ -128,11 +134,14 @@ def _encode_actions(raw: Decisions, actions: Sequence[Any] | None):
     position = {label: index for index, label in enumerate(labels)}
     unknown = [label for label in observed if label not in position]
     if unknown:
+        unused = [label for label in labels if label not in observed]
+        hint = did_you_mean(unused[0], unknown) if unused else ""
         row = int(np.flatnonzero(codes == observed.index(unknown[0]))[0])
         raise DataError(
             f"`actions` lists {list(labels)}, but {raw.describe_row(row)} took "
-            f"{unknown[0]!r} ({len(unknown)} labels are missing from the list). Add them "
-            "to `actions`, or leave `actions` out to take every label that occurs."
+            f"{unknown[0]!r} ({counted(len(unknown), 'label')} missing from the list)."
+            f"{hint} Add what is missing to `actions`, or "
+            "leave `actions` out to take every label that occurs."
         )
     if len(labels) < 2 and len(codes) > 1:
         raise DataError(
@@ -158,8 +167,8 @@ def _order(raw: Decisions, unit: np.ndarray) -> np.ndarray:
         text = [row for row, value in enumerate(raw.time) if isinstance(value, str)]
         if text:
             raise DataError(
-                f"`time` must be a number or a date, but row {text[0]} has the text "
-                f"{raw.time[text[0]]!r} ({len(text)} rows in all). "
+                f"`time` must be a number or a date, but {raw.describe_row(text[0])} has "
+                f"the text {raw.time[text[0]]!r} ({counted(len(text), 'row')} in all). "
                 "Text does not sort in time ('10' comes before '9'): convert the column "
                 "to integers or dates."
             )
@@ -172,7 +181,8 @@ def _order(raw: Decisions, unit: np.ndarray) -> np.ndarray:
         raise DataError(
             f"Each unit may decide once per time, but rows {rows[0]} and {rows[1]} are "
             f"both {raw.describe_row(rows[0]).partition(' (')[2].rstrip(')')} "
-            f"({int(same.sum())} such pairs). Drop duplicates, or use a finer `time`."
+            f"({counted(int(same.sum()), 'such pair')}). Drop duplicates, or use "
+            "a finer `time`."
         )
     return order
 
@@ -187,8 +197,8 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
         if gaps == "split":
             raise DataError(
                 'gaps="split" needs a `time` of whole numbers, to tell which periods are '
-                f"missing, but row 0 has {raw.time[0]!r}. Number the periods first, such "
-                "as the months since a starting date."
+                f"missing, but row 0 has {plain(raw.time[0])}. Number the periods "
+                "first, such as the months since a starting date."
             )
         return follows
     step = np.append(np.diff(time), np.inf)
@@ -200,9 +210,9 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
             f"Unit {raw.unit[order[at]] if raw.unit is not None else 0} jumps from time "
             f"{raw.time[order[at]]} (row {order[at]}) to {raw.time[order[at + 1]]} "
             f"(row {order[at + 1]}), where steps of {period:g} are the rule "
-            f"({int(gap.sum())} gaps in all). The state in between was not seen, so "
-            'there is no next state there. Fill the rows in, or pass gaps="split" to end '
-            "the sequence at each gap."
+            f"({counted(int(gap.sum()), 'gap')} in all). The state in between was "
+            "not seen, so there is no next state there. Fill the rows in, or pass "
+            'gaps="split" to end the sequence at each gap.'
         )
     return follows & ~gap
 
@@ -226,8 +236,8 @@ def _named_next_state(raw: Decisions, encoding: Encoding, ended: np.ndarray):
         raise DataError(
             f"The next state must be given whole or not at all, but "
             f"{raw.describe_row(row)} misses {name!r} and has the rest "
-            f"({int(partly.sum())} rows in all). Fill it in, or empty the whole next "
-            "state of these rows."
+            f"({counted(int(partly.sum()), 'row')} in all). Fill it in, or empty the "
+            "whole next state of these rows."
         )
     next_state = encoding.encode(
         raw.next_state,
@@ -246,7 +256,7 @@ def _flags(raw: Decisions, values: np.ndarray | None, role: str) -> np.ndarray:
         row = int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"`{role}` must be true or false (or 1 or 0), but {raw.describe_row(row)} has "
-            f"{values[row]!r} ({int(wrong.sum())} rows in all)."
+            f"{plain(values[row])} ({counted(int(wrong.sum()), 'row')} in all)."
         )
     return values.astype(bool)
 
@@ -258,14 +268,14 @@ def _weights(raw: Decisions) -> np.ndarray:
         weight = raw.weight.astype(np.float64)
     except (TypeError, ValueError):
         raise DataError(
-            f"`weight` must hold numbers, but row 0 has {raw.weight[0]!r}."
+            f"`weight` must hold numbers, but row 0 has {plain(raw.weight[0])}."
         ) from None
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise DataError(
             f"`weight` must be finite and not negative, but {raw.describe_row(row)} has "
-            f"{weight[row]} ({int(wrong.sum())} rows in all)."
+            f"{weight[row]} ({counted(int(wrong.sum()), 'row')} in all)."
         )
     if not (weight > 0).any():
         raise DataError("`weight` is zero in every row; at least one must be positive.")

@@ -1,6 +1,6 @@
 """State columns to numbers: which columns, of which kind, with which categories."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -8,13 +8,14 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._words import counted, did_you_mean, plain
+from ._numbers_as_text import refuse_numbers_as_text
 
 Kind = Literal["numeric", "boolean", "categorical"]
 Column = np.ndarray
 """One column as read: float64, bool or object; a missing entry is NaN or None."""
 
 MAX_LEVELS = 1_000
-MAX_NUMBERS_AS_LEVELS = 20
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class StateColumn:
 
     def __str__(self) -> str:
         if self.kind == "categorical":
-            return f"{self.name} ({len(self.categories)} levels)"
+            return f"{self.name} ({counted(len(self.categories), 'level')})"
         return str(self.name)
 
     @property
@@ -54,9 +55,31 @@ class Encoding:
     columns: tuple[StateColumn, ...]
 
     @classmethod
-    def learn(cls, columns: Mapping[str, Column]) -> "Encoding":
-        """The encoding that fits these columns: kinds by type, categories sorted."""
-        return cls(tuple(_learn_column(name, col) for name, col in columns.items()))
+    def learn(
+        cls,
+        columns: Mapping[str, Column],
+        *,
+        categorical: Collection[str] = (),
+        describe_row: Callable[[int], str] = "row {}".format,
+    ) -> "Encoding":
+        """The encoding that fits these columns: kinds by type, categories sorted.
+
+        `categorical` names the columns whose type said that they are: there, numbers as
+        text are codes, and not a column of numbers that something spoilt.
+        """
+        learned = []
+        for name, values in columns.items():
+            if values.dtype == np.float64:
+                learned.append(StateColumn(name, "numeric"))
+            elif values.dtype == np.bool_:
+                learned.append(StateColumn(name, "boolean"))
+            else:
+                levels = _levels(values)
+                if name not in categorical:
+                    refuse_numbers_as_text(name, values, levels, describe_row)
+                _refuse_too_many_or_few(name, levels)
+                learned.append(StateColumn(name, "categorical", tuple(levels)))
+        return cls(tuple(learned))
 
     @property
     def names(self) -> list[str]:
@@ -74,7 +97,8 @@ class Encoding:
             raise DataError(
                 f"`anchor_reward` names the column {name!r}, which is {kind}. It must be "
                 f"one of the numeric state columns {self.names}, a number, or a function "
-                "of the states. Add the column to `state`, or pass a function."
+                f"of the states.{'' if matches else did_you_mean(name, self.names)} Add "
+                "the column to `state`, or pass a function."
             )
         return self.feature_names.index(name)
 
@@ -118,16 +142,14 @@ class Encoding:
         return out
 
 
-def _learn_column(name: str, values: Column) -> StateColumn:
-    if values.dtype == np.float64:
-        return StateColumn(name, "numeric")
-    if values.dtype == np.bool_:
-        return StateColumn(name, "boolean")
-    levels = sort_labels({value for value in values.tolist() if not _is_missing(value)})
-    _refuse_numbers_as_text(name, values, levels)
+def _levels(values: Column) -> list[Any]:
+    return sort_labels({value for value in values.tolist() if not _is_missing(value)})
+
+
+def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
     if not 2 <= len(levels) <= MAX_LEVELS:
         raise DataError(
-            f"State column {name!r} is categorical with {len(levels):,} levels. "
+            f"State column {name!r} is categorical with {counted(len(levels), 'level')}. "
             + (
                 "A single one says nothing: leave the column out."
                 if len(levels) < 2
@@ -135,49 +157,23 @@ def _learn_column(name: str, values: Column) -> StateColumn:
                 "or convert the column to numbers if that is what it holds."
             )
         )
-    return StateColumn(name, "categorical", tuple(levels))
-
-
-def _refuse_numbers_as_text(name: str, values: Column, levels: list[Any]) -> None:
-    """A column of numbers that one stray text turned into categories."""
-    number = [level for level in levels if isinstance(level, str) and _is_number(level)]
-    other = [level for level in levels if level not in number]
-    mixed = len(number) > len(other) > 0
-    if not mixed and len(number) <= MAX_NUMBERS_AS_LEVELS:
-        return
-    stray = other[0] if mixed else number[0]
-    row = values.tolist().index(stray)
-    raise DataError(
-        f"State column {name!r} holds numbers as text ({len(number)} different ones) and "
-        f"would become a category for each; row {row} has {stray!r}. Convert the column "
-        "to numbers, with missing entries empty, or give categories names that are not "
-        "numbers."
-    )
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> None:
     if spec.kind == "categorical":
         code_of = {level: code for code, level in enumerate(spec.categories)}
-        codes = np.array([code_of.get(value, -1) for value in values.tolist()])
-        missing = np.array([_is_missing(value) for value in values.tolist()])
+        codes = np.array([code_of.get(value, -1) for value in values.tolist()], int)
+        missing = np.array([_is_missing(value) for value in values.tolist()], bool)
         unseen = (codes < 0) & ~missing
         if unseen.any():
             row = int(np.flatnonzero(unseen)[0])
             known = ", ".join(repr(level) for level in spec.categories[:8])
             raise DataError(
-                f"State column {name!r} has the category {values[row]!r} in "
+                f"State column {name!r} has the category {plain(values[row])} in "
                 f"{describe_row(row)}, which was not in the data the encoding was "
-                f"learned from ({int(unseen.sum())} such rows). Known categories: "
-                f"{known}{', ...' if len(spec.categories) > 8 else ''}. Drop these rows "
-                "or map them to a known category."
+                f"learned from ({counted(int(unseen.sum()), 'such row')}). Known "
+                f"categories: {known}{', ...' if len(spec.categories) > 8 else ''}. Drop "
+                "these rows or map them to a known category."
             )
         block[:] = codes[:, None] == np.arange(1, len(spec.categories))
     else:
@@ -189,8 +185,8 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
             row = int(np.flatnonzero(infinite)[0])
             raise DataError(
                 f"State column {name!r} must be finite, but {describe_row(row)} has "
-                f"{numbers[row]} ({int(infinite.sum())} rows in all). Remove these rows "
-                "or cap the value."
+                f"{numbers[row]} ({counted(int(infinite.sum()), 'row')} in all). Remove "
+                "these rows or cap the value."
             )
     block[missing] = np.nan
     if missing_allowed is not None:
@@ -199,8 +195,8 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
         row = int(np.flatnonzero(missing)[0])
         raise DataError(
             f"State column {name!r} must not be missing, but {describe_row(row)} has no "
-            f"value ({int(missing.sum())} rows in all). Drop these rows, or fill the "
-            "column in and add an indicator column for the filled rows."
+            f"value ({counted(int(missing.sum()), 'row')} in all). Drop these rows, "
+            "or fill the column in and add an indicator column for the filled rows."
         )
 
 
@@ -222,7 +218,8 @@ def _as_float(values: Column, name: str) -> np.ndarray:
     if text:
         raise DataError(
             f"State column {name!r} was numeric when the encoding was learned, but holds "
-            f"{text[0]!r} now ({len(text)} rows in all). Convert the column to numbers."
+            f"{plain(text[0])} now ({counted(len(text), 'row')} in all). Convert the "
+            "column to numbers."
         )
     return np.array([np.nan if v is None else v for v in values.tolist()], dtype=np.float64)
 

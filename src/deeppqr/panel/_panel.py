@@ -10,8 +10,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._errors import DataError
+from .._words import counted, did_you_mean, plain
 from ._columns import (
     as_array,
+    categorical_columns,
     columns_of_array,
     open_frame,
     read_columns,
@@ -20,6 +22,8 @@ from ._columns import (
 )
 from ._door import Decisions, admit
 from ._encoding import Encoding
+from ._numbers_as_text import mostly_numbers
+from ._roles import refuse_other_roles, refuse_own_next_states
 from ._trajectories import aligned_rows, read_episodes, read_trajectories
 
 
@@ -73,15 +77,17 @@ class Panel:
             One row per decision, in any order.
         state
             Columns that describe what the unit saw: numeric, boolean or categorical
-            (text counts as categorical).
+            (text counts as categorical). Text that is mostly numbers is refused, unless
+            the column's type is categorical.
         action
             Column of what it did; labels of any type.
         unit, time
             Who decided and when. Without `unit` all rows belong to one unit; without
             `time` a unit's rows are taken to be in order.
         next_state
-            Columns of the state that followed, one for each column of `state`. Without
-            them it is the unit's next row, and its last row has none.
+            Columns of the state that followed, one for each column of `state`; one that
+            never changes within a unit may be named as its own next value. Without them
+            it is the unit's next row, and its last row has none.
         terminal
             Column that is true where the process ended with the decision, so that
             nothing of value follows. An unmarked last row is merely *truncated*: its
@@ -104,6 +110,9 @@ class Panel:
         refuse_repeated(names)
         next_names = [next_state] if isinstance(next_state, str) else next_state
         refuse_repeated(next_names or [])
+        roles = {"action": action, "terminal": terminal, "truncated": truncated}
+        roles["weight"] = weight
+        refuse_other_roles(roles, state=names, next_state=next_names)
         if next_names is not None and len(next_names) != len(names):
             raise DataError(
                 f"`next_state` must name one column for each of the {len(names)} state "
@@ -120,7 +129,9 @@ class Panel:
             terminal=_optional(opened, terminal, "terminal"),
             truncated=_optional(opened, truncated, "truncated"),
             weight=_optional(opened, weight, "weight"),
+            categorical=categorical_columns(opened, names),
         )
+        refuse_own_next_states(raw)
         return cls(**admit(raw, actions=actions, gaps=gaps))
 
     @classmethod
@@ -219,11 +230,11 @@ class Panel:
 
     def __repr__(self) -> str:
         return (
-            f"Panel({len(self):,} decisions by {self.num_units:,} units; states "
-            f"{[str(column) for column in self.encoding.columns]}; "
+            f"Panel({counted(len(self), 'decision')} by {counted(self.num_units, 'unit')}; "
+            f"states {[str(column) for column in self.encoding.columns]}; "
             f"actions {list(self.actions)}; "
-            f"{int(self.has_next.sum()):,} next states seen, "
-            f"{int(self.terminal.sum()):,} terminal rows)"
+            f"{counted(int(self.has_next.sum()), 'next state')} seen, "
+            f"{counted(int(self.terminal.sum()), 'terminal row')})"
         )
 
     @property
@@ -293,7 +304,16 @@ class Panel:
             columns["terminal"] = self.terminal
         if np.any(self.weight != 1):
             columns["weight"] = self.weight
-        return pl.DataFrame(columns, strict=False)
+        frame = pl.DataFrame(columns, strict=False)
+        # Codes such as "1" would be taken for spoilt numbers when the frame is read again.
+        return frame.cast(
+            {
+                column.name: pl.Enum(column.categories)
+                for column in self.encoding.columns
+                if mostly_numbers(column.categories)
+                and all(isinstance(level, str) for level in column.categories)
+            }
+        )
 
     def _clock(self) -> Int[np.ndarray, " row"]:
         same_unit = np.diff(self.unit) == 0
@@ -310,7 +330,8 @@ def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") 
         if candidate == label:
             return index
     raise DataError(
-        f"`{role}` must be one of the actions {list(actions)}, but it is {label!r}."
+        f"`{role}` must be one of the actions {list(actions)}, but it is {plain(label)}."
+        f"{did_you_mean(label, actions)}"
     )
 
 
@@ -337,7 +358,9 @@ def read_file(path: str | Path):
             f"{path} must be a .csv, .parquet or .pq file, but it ends in {path.suffix!r}."
         )
     if not path.is_file():
-        raise DataError(f"There is no file {path}.")
+        folder = path.parent.resolve()
+        where = "" if folder.is_dir() else ", and no such folder"
+        raise DataError(f"There is no file {path.name} in {folder}{where}.")
     try:
         return reader(path)
     except (pl.exceptions.PolarsError, OSError) as problem:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
+from .._words import counted
 from ._columns import as_array
 
 FORMS = (
@@ -137,9 +138,9 @@ def _check(states: Any, actions: Any, terminal: Any, *, name: str) -> Trajectory
         raise DataError(f"A trajectory must have a decision; {name} has none. Drop it.")
     if len(states) not in (len(actions), len(actions) + 1):
         raise DataError(
-            f"A trajectory of {len(actions)} actions must have {len(actions) + 1} states, "
-            f"or {len(actions)} where the last next state was not seen, but {name} has "
-            f"{len(states)}."
+            f"A trajectory of {counted(len(actions), 'action')} must have "
+            f"{counted(len(actions) + 1, 'state')}, or {len(actions)} where the last next "
+            f"state was not seen, but {name} has {len(states)}."
         )
     return Trajectory(states, actions[:, 0], bool(terminal))
 

@@ -71,7 +71,8 @@ class RewardBasis:
     ) -> Float[np.ndarray, "row action feature"]:
         columns = self._columns(state)
         product = columns[:, None, :, None] * self.shapes.T[None, :, None, :]
-        return product.reshape(len(state), self.shapes.shape[1], -1)
+        width = product.shape[2] * product.shape[3]
+        return product.reshape(len(state), self.shapes.shape[1], width)
 
     @property
     def group(self) -> Int[np.ndarray, " feature"]:

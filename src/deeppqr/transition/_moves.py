@@ -129,7 +129,7 @@ class Moves(AbstractTransition):
         start = np.broadcast_to(state[:, None], (rows, number, state.shape[1]))
         inputs = self._aimed(state) if self.fate_of_aim else start
         inputs = np.concatenate([inputs, action], axis=2)
-        found = np.exp(self.fate.log_prob(inputs.reshape(rows * number, -1)))
+        found = np.exp(self.fate.log_prob(inputs.reshape(rows * number, inputs.shape[2])))
         return np.pad(found, [(0, 0), (0, 3 - found.shape[1])]).reshape(rows, number, 3)
 
 
@@ -156,7 +156,7 @@ class MovedAhead(AbstractAhead):
                 aimed[:, used] + moves.deviation[used, outcome], moves.low, moves.high
             )
             values = self.function(places.reshape(-1, places.shape[2]))
-            values = values.reshape(len(state), len(used), -1)
+            values = values.reshape(len(state), len(used), len(self.landed))
             weight = chance[:, used, MOVES] * moves.probability[used, outcome]
             expected[:, used] += weight[:, :, None] * values
         return expected

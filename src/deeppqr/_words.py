@@ -1,0 +1,22 @@
+"""Words that messages share: counts with their plural, guesses, plain values."""
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+
+def counted(number: int, noun: str) -> str:
+    """A number and its noun: "1 row", "2,000 rows"."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def did_you_mean(word: Any, choices: Iterable[Any]) -> str:
+    """A sentence, led by a blank, that offers the closest choice; empty if none is."""
+    by_text = {str(choice): choice for choice in choices}
+    close = difflib.get_close_matches(str(word), by_text, 1)
+    return f" Did you mean {plain(by_text[close[0]])}?" if close else ""
+
+
+def plain(value: Any) -> str:
+    """How a person would write the value: 2.0, where NumPy has np.float64(2.0)."""
+    return repr(value.item() if type(value).__module__ == "numpy" else value)

@@ -1,0 +1,86 @@
+"""Columns of numbers that arrive as text, and would become a category for each number.
+
+One stray "n/a" or a decimal comma is enough. The fit would run, with a constant per number
+and nothing learned of their order, so such a column is refused unless its type says that
+its values are categories.
+"""
+
+import math
+import re
+from collections.abc import Callable, Collection
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+
+from .._errors import DataError
+from .._words import counted, plain
+
+THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+(?:\.\d*)?|(?:\.\d{3})+(?:,\d*)?)")
+"""1,234.5 or 1.234,5."""
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a finite number, or text that a person would read as one."""
+    if isinstance(value, str):
+        return _parses(value) or _parses(value.replace(",", ".")) or _in_thousands(value)
+    if isinstance(value, (bool, np.bool_)):
+        return False
+    return isinstance(value, (int, float, Decimal, np.number)) and math.isfinite(value)
+
+
+def mostly_numbers(levels: Collection[Any]) -> bool:
+    """Whether more than half of these different values are numbers."""
+    return 2 * sum(map(is_number, levels)) > len(levels)
+
+
+def refuse_numbers_as_text(
+    name: str,
+    values: np.ndarray,
+    levels: Collection[Any],
+    describe_row: Callable[[int], str],
+) -> None:
+    """Refuse a column whose different values, `levels`, are mostly numbers."""
+    if not mostly_numbers(levels):
+        return
+    stray = {level for level in levels if not is_number(level)}
+    entries, known = values.tolist(), set(levels)
+    wanted = stray or known
+    rows = [row for row, value in enumerate(entries) if value in wanted]
+    first = f"{plain(entries[rows[0]])} in {describe_row(rows[0])}"
+    if stray:
+        found = (
+            f"{len(known) - len(stray):,} of these are numbers. The first that is none is "
+            f"{first}, {counted(len(rows), 'row')} in all"
+        )
+        convert = (
+            "Convert the column to numbers, and fill these entries in or drop their rows"
+        )
+    elif any(isinstance(level, str) and not _parses(level) for level in levels):
+        found = f"it holds numbers with commas, kept as text, such as {first}"
+        convert = (
+            "Convert the column to numbers with decimal points, such as "
+            f'frame["{name}"].str.replace(",", ".").astype(float)'
+        )
+    else:
+        found = f"all its values are numbers kept as text, such as {first}"
+        convert = f'Convert the column: frame["{name}"].astype(float)'
+    raise DataError(
+        f"State column {name!r} would become a category for each of its "
+        f"{counted(len(known), 'different value')}, but {found}. {convert}. If its "
+        "values are codes and not quantities, say so by the column's type: "
+        f'frame["{name}"].astype("category") in pandas, '
+        f'pl.col("{name}").cast(pl.Categorical) in polars; in CSV files and arrays give '
+        "them names, such as 'k1' for '1'."
+    )
+
+
+def _parses(text: str) -> bool:
+    try:
+        return "_" not in text and math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _in_thousands(text: str) -> bool:
+    return THOUSANDS.fullmatch(text.strip()) is not None
