@@ -1,5 +1,6 @@
 """Tables and figures."""
 
+from ._draws import summarise_draws as summarise_draws
 from ._estimates import EstimateRow as EstimateRow
 from ._estimates import Estimates as Estimates
 from ._estimates import latex_escape as latex_escape
