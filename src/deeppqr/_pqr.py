@@ -62,10 +62,11 @@ class PQR:
     temperature
         $\alpha$, the scale of the agent's randomness; it scales the reward.
     policy
-        P: `"auto"`, `"frequency"`, `"logit"`, `"network"`, an estimator from
-        `deeppqr.policy`, or a scikit-learn classifier with `predict_proba`.
+        P: `"auto"`, `"frequency"`, `"logit"`, `"network"`, `"boosted"`, `"airl"`, an
+        estimator from `deeppqr.policy`, or a scikit-learn classifier with `predict_proba`.
     anchor_value
-        Q: `"auto"`, `"exact"`, `"linear"`, `"averager"`, `"fitted"`, a solver from
+        Q: `"auto"`, `"exact"`, `"linear"`, `"averager"`, `"fitted"`; `"exit"`, `"renewal"`
+        or `"self-loop"` where that is what the anchor does; a solver from
         `deeppqr.anchor`, or a scikit-learn regressor for FQI-I.
     reward
         R: `"auto"`, `"joint"`, `"likelihood"`, `"regression"` (the paper's RE), `"table"`,
@@ -183,7 +184,7 @@ class PQR:
             panel.actions,
             diagnostics,
             _stage_notes(policy, solution, reward.note),
-            self._provenance(panel, clock, solution),
+            self._provenance(panel, clock, solution, _with_known(value, panel.state, raw)),
             self,
         )
 
@@ -217,8 +218,10 @@ class PQR:
         return anchor_stage.Known(known, anchor), Affine(reward_stage.Known(known))
 
     def _provenance(
-        self, panel: Panel, clock: "_Clock", solution: AnchorSolution
+        self, panel: Panel, clock: "_Clock", solution: AnchorSolution, reward: np.ndarray
     ) -> dict[str, Any]:
+        from .report import reward_range
+
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         packages = ("deeppqr", "jax", "numpy", "scipy", "scikit-learn")
         return {
@@ -229,6 +232,7 @@ class PQR:
                 "next_states": int(panel.has_next.sum()),
                 "terminal": int(panel.terminal.sum()),
             },
+            "reward": reward_range(reward, panel.weight),
             "rounds": solution.num_steps,
             "seconds": clock.laps,
             "versions": {name: version(name) for name in packages},
@@ -249,8 +253,9 @@ class Fit:
     stages: dict[str, str]
     """What each stage did and, where it was chosen, why."""
     provenance: dict[str, Any]
-    """Settings, data, times and versions behind this fit; `rounds` is the number of
-    iterations of the anchor's equation, None where it was solved directly."""
+    """Settings, data, times and versions behind this fit. `reward` has each action's mean
+    and 5 % and 95 % quantiles over the panel's states, where they are known; `rounds` is
+    the number of iterations of the anchor's equation, None where it was solved directly."""
     model: PQR | None = field(default=None, metadata={"stored": False})
     """What it was fitted with; None once read from a folder."""
 
@@ -269,10 +274,7 @@ class Fit:
     def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
         """r(s, a) for every action; the anchor's column is its known reward."""
         state = self.encoding.encode_any(states)
-        reward = self.reward_function(state, self.estimate)
-        # g is known, not estimated; what the third stage makes of it is a diagnostic.
-        reward[:, self.estimate.anchor] = self.estimate.anchor_reward(state)
-        return reward
+        return _with_known(self.estimate, state, self.reward_function(state, self.estimate))
 
     def q(self, states: Any) -> Float[np.ndarray, "row action"]:
         """Q(s, a), the value of each action."""
@@ -290,13 +292,22 @@ class Fit:
         """This fit at another temperature: the reward is affine in it, nothing is refit.
 
         Where the anchor earns nothing the reward is proportional to it, whichever way it
-        was estimated. Diagnostics and provenance stay those of the fit it came from.
+        was estimated. Diagnostics and provenance stay those of the fit it came from, but
+        for the summary's rewards: they are scaled, or left out where g keeps them from it.
         """
+        from .report import rescaled_range
+
         check_preferences(self.discount, temperature)
         self._require_affine()
+        provenance = dict(self.provenance)
+        found = provenance.pop("reward", None)
+        if found is not None and self.estimate.anchor_reward.is_zero:
+            factor = temperature / self.temperature
+            provenance["reward"] = rescaled_range(found, factor)
         return replace(
             self,
             estimate=replace(self.estimate, temperature=temperature),
+            provenance=provenance,
             model=self.model and replace(self.model, temperature=temperature),
         )
 
@@ -399,6 +410,15 @@ class Fit:
             f"temperature={self.temperature}, actions={list(self.actions)}, "
             f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
         )
+
+
+def _with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """The third stage's rewards with g in the anchor's column.
+
+    g is known, not estimated; what the third stage makes of it is a diagnostic.
+    """
+    reward[:, value.anchor] = value.anchor_reward(state)
+    return reward
 
 
 class _Clock:

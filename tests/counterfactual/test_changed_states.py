@@ -1,5 +1,7 @@
 """Changed states: averages that a loop repeats, and how far from the data they are."""
 
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
@@ -325,18 +327,29 @@ def test_a_fit_from_a_folder(fit, panel, banded, tmp_path):
 
 def test_printing(banded, fit, panel):
     lines = str(banded).splitlines()
-    assert max(map(len, lines)) <= 78
     table = [line.split() for line in lines if line.startswith(("as seen", "x = "))]
-    assert [line[-1] for line in table] == [
-        f"{row['probability']:.4f}" if row["scenario"] == AS_SEEN else row["mark"]
-        for row in banded.rows()
-    ]
-    assert "bands: 5 replicates, none failed" in lines
+    for line, row in zip(table, banded.rows(), strict=True):
+        ends = [f"{row[f'probability{end}']:.4f}" for end in ("", "_low", "_high")]
+        ends = [f"{row[f'reward{end}']:.3f}" for end in ("", "_low", "_high")] + ends
+        mark = [] if row["scenario"] == AS_SEEN else [row["mark"]]
+        assert line[-len(ends + mark) :] == ends + mark
+    assert "bands: 95%, over all scenarios at once; 5 replicates, none failed" in lines
+    assert lines[2].split().count("low") == 2
     far = str(fit.counterfactual(panel, {"x": [0.0, 50.0, 100.0]}))
     assert "bands" not in far
     assert far.count("\nok: ") == far.count("\noutside: ") == 1
     assert "outside: 100% of the states lie farther from any that was seen" in far
     assert max(map(len, far.splitlines())) <= 78
+
+
+def test_rewards_that_a_table_lacks_are_explained(panel):
+    table = replace(MODEL, reward="table").fit(panel)
+    found = table.counterfactual(panel, lambda states: states)
+    assert "\nnan: some of these states and actions never occurred together" in str(found)
+    # Replicates in which rewards are missing fail, and bands need two that do not.
+    none = table.counterfactual(panel, lambda states: states, replicates=2)
+    assert "bands: 2 of 2 replicates failed" in " ".join(str(none).split())
+    assert "reward_low" not in none.rows()[0]
 
 
 @pytest.mark.parametrize(

@@ -188,6 +188,40 @@ def test_failures_are_counted_and_the_first_is_told(panel):
         _ = nan.standard_errors
 
 
+def test_printing_is_a_table(panel, some):
+    lines = str(some).splitlines()
+    assert len(lines) < 30
+    first = next(line for line in lines if line.startswith("1 at s=0"))
+    low, high = some.interval()
+    figures = some.estimate[0, 1], some.standard_errors[0, 1], low[0, 1], high[0, 1]
+    assert first.split()[3:] == [f"{figure:.4f}" for figure in figures]
+    assert "Units drawn with replacement: 6 replicates, none failed." in lines
+    assert repr(some) == "Bootstrap(shape=(7, 3), 6 replicates, none failed)"
+
+
+def test_entries_are_named_where_they_can_be(panel):
+    chosen = RewardAt(STATES[:2], np.array([1, 2]))
+    found = deeppqr.bootstrap(pqr(**TABLE), panel, chosen, replicates=3)
+    assert found.names == ("1 at s=0", "2 at s=1")
+    alone = deeppqr.bootstrap(pqr(**TABLE), panel, chosen, replicates=[7])
+    assert found.join(alone).names == found.names
+    row = next(line for line in str(alone).splitlines() if line.startswith("2 at s=1"))
+    assert row.split()[-3:] == ["-", "-", "-"]  # one draw has no spread
+    mean = RewardAt(STATES[:2], np.array([1, 2]), np.full((1, 2), 0.5))
+    pulled = deeppqr.bootstrap(pqr(**TABLE), panel, mean, replicates=3)
+    assert "\n[0] " in str(pulled)
+    single = deeppqr.bootstrap(
+        pqr(**TABLE), panel, lambda fit: fit.discount, replicates=[0]
+    )
+    assert "\nstatistic " in str(single)
+
+
+def test_long_tables_end_early(panel):
+    states = np.tile(STATES, (3, 1))
+    found = deeppqr.bootstrap(pqr(**TABLE), panel, RewardAt(states), replicates=3)
+    assert str(found).splitlines()[-1].startswith("23 more entries")
+
+
 def test_units_are_drawn_whole(panel):
     count, _ = draw_units(20, 0, 3)
     assert count.sum() == 20

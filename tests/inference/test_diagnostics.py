@@ -140,6 +140,23 @@ def test_anchor_residual_sees_stages_that_disagree(tabular):
     assert fit.diagnostics["anchor_residual"].value > 0.1
 
 
+def test_empty_cells_of_a_table_are_counted(rng):
+    """Only where there are any; the anchor's own reward is known and does not count."""
+    state = rng.integers(0, 4, (600, 1)).astype(float)
+    action = rng.integers(0, 3, 600)
+    action[(state[:, 0] == 3) & (action == 2)] = 1
+    panel = Panel.from_arrays(state, action, state[::-1], unit=np.arange(600) // 20)
+    fit = deeppqr.PQR(discount=0.5, anchor=0, policy="logit", reward="table").fit(panel)
+    figure = fit.diagnostics["unseen_share"]
+    assert figure.value == pytest.approx(np.mean(state == 3) / 2)
+    assert figure.verdict == "trouble"
+    assert np.isnan(fit.reward([[3.0]])).tolist() == [[False, False, True]]
+    whole = deeppqr.PQR(discount=0.5, anchor=0, policy="logit", reward="table").fit(
+        panel.select(state[:, 0] < 3)
+    )
+    assert "unseen_share" not in [figure.name for figure in whole.diagnostics]
+
+
 def test_summary_is_a_page(fit):
     lines = fit.summary().splitlines()
     assert max(map(len, lines)) <= 78

@@ -7,6 +7,7 @@ import deeppqr
 from deeppqr import DataError, NoInfluenceFunction
 from deeppqr.inference._features import resolve_features, with_extras
 from deeppqr.inference._projection import Moments, _match, specification_test
+from deeppqr.panel import Encoding, StateColumn
 from deeppqr.policy import Logit
 from deeppqr.worlds import KnownCostBus, SamqBus, random_tabular
 
@@ -54,6 +55,21 @@ def test_features_are_the_same_however_given(bus):
     np.testing.assert_allclose(square.theta, fit.project(["mileage^2"], panel).theta)
     assert fit.project(mileage, panel).names == ("theta1",)
     assert fit.project(mileage, panel, names=["cost"]).names == ("cost",)
+
+
+def test_a_category_stands_for_its_levels():
+    town = StateColumn("town", "categorical", ("north", "south", "west"))
+    encoding = Encoding((StateColumn("stock", "numeric"), town))
+    terms = ["1", "town", "stock * town", "town=west"]
+    found = resolve_features(terms, None, encoding, ("wait", "order"), 0)
+    assert found.names == (
+        *("1", "town=south", "town=west"),
+        *("stock * town=south", "stock * town=west", "town=west"),
+    )
+    at_west = found(np.array([[3.0, 0.0, 1.0]]))[0, 1]
+    np.testing.assert_array_equal(at_west, [1.0, 0.0, 1.0, 0.0, 3.0, 1.0])
+    with pytest.raises(DataError, match="A category by its own name stands for all"):
+        resolve_features(["town^2"], None, encoding, ("wait", "order"), 0)
 
 
 def test_the_test_sees_a_wrong_form(bus):

@@ -76,7 +76,7 @@ class ChangedStates:
                 row = {"scenario": label, "action": action}
                 for quantity in QUANTITIES:
                     row[quantity] = float(self.mean(quantity, action)[number])
-                    if self.bootstrap is not None:
+                    if self._has_bands:
                         band = self.band(quantity, action)
                         row[f"{quantity}_low"] = float(band.low[number])
                         row[f"{quantity}_high"] = float(band.high[number])
@@ -87,22 +87,42 @@ class ChangedStates:
         return found
 
     def __str__(self) -> str:
+        rows = self.rows()
         wide = max(map(len, self.labels))
-        head = f"{'':<{wide}}  {'action':<10}{'reward':>9}{'probability':>13}  support"
-        lines = ["Changed states".center(WIDTH).rstrip(), "=" * WIDTH, head, "-" * WIDTH]
-        for row in self.rows():
-            mark = "" if row["scenario"] == AS_SEEN else f"  {row['mark']}"
-            lines.append(
-                f"{row['scenario']:<{wide}}  {row['action']!s:<10}{row['reward']:>9.3f}"
-                f"{row['probability']:>13.4f}{mark}"
-            )
+        act = 2 + max(8, *(len(str(action)) for action in self.actions))
+        band = f"{'low':>9}{'high':>9}" if self._has_bands else ""
+        head = f"{'':<{wide}}  {'action':<{act}}{'reward':>9}{band}"
+        body = [f"{head}{'probability':>13}{band}  support"]
+        for row in rows:
+            line = f"{row['scenario']:<{wide}}  {row['action']!s:<{act}}"
+            for quantity, size, digits in (("reward", 9, 3), ("probability", 13, 4)):
+                line += _decimal(row[quantity], digits).rjust(size)
+                if self._has_bands:
+                    ends = (row[f"{quantity}_low"], row[f"{quantity}_high"])
+                    line += "".join(_decimal(end, digits).rjust(9) for end in ends)
+            body.append(line if row["scenario"] == AS_SEEN else f"{line}  {row['mark']}")
+        width = max(WIDTH, *map(len, body))
+        lines = ["Changed states".center(width).rstrip(), "=" * width, body[0]]
+        lines += ["-" * width, *body[1:], "-" * width]
+        for note in self._notes():
+            lines += textwrap.wrap(note, width, subsequent_indent="  ")
+        return "\n".join([*lines, "=" * width])
+
+    def _notes(self) -> list[str]:
         said = [f"{each.mark}: {each}" for each in _worst(self.support)]
+        if np.isnan(self.estimate).any():
+            said.append(
+                "nan: some of these states and actions never occurred together, so a table "
+                'has no reward for them; reward="linear" or "joint" has one everywhere'
+            )
         if self.bootstrap is not None:
-            said.append(f"bands: {self.bootstrap.note}")
-        lines.append("-" * WIDTH)
-        for note in said:
-            lines += textwrap.wrap(note, WIDTH, subsequent_indent="  ")
-        return "\n".join([*lines, "=" * WIDTH])
+            share = f"{100 * self.level:g}%, over all scenarios at once; "
+            said.append(f"bands: {share if self._has_bands else ''}{self.bootstrap.note}")
+        return said
+
+    @property
+    def _has_bands(self) -> bool:
+        return self.bootstrap is not None and len(self.bootstrap.draws) > 1
 
     def _at(self, quantity: str, action: Any) -> tuple[int, int]:
         if quantity not in QUANTITIES:
@@ -248,6 +268,11 @@ def _listed(values: Any) -> list[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
         return [values]
     return list(values)
+
+
+def _decimal(figure: float, digits: int) -> str:
+    # Adding zero turns what rounds to -0.0 into 0.0.
+    return f"{round(figure, digits) + 0.0:.{digits}f}"
 
 
 def _worst(support: tuple[Support, ...]) -> list[Support]:

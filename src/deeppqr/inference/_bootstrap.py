@@ -15,7 +15,7 @@ from .._random import check_seed
 from ..cluster import CannotSend, Cores, Executor, Failed, Here, resolve
 from ..panel import Panel, require_panel
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
-from ._resample import draw_units, quick_draws
+from ._resample import RewardAt, draw_units, quick_draws
 
 if TYPE_CHECKING:
     from .._pqr import PQR, Fit
@@ -31,9 +31,9 @@ class Failure(NamedTuple):
     message: str
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Bootstrap:
-    """A statistic with its draws over resampled units."""
+    """A statistic with its draws over resampled units; print it."""
 
     estimate: Float[np.ndarray, "*shape"]
     """On the panel itself."""
@@ -43,6 +43,8 @@ class Bootstrap:
     failures: tuple[Failure, ...]
     """Replicates that are missing, and why. Errors that leave many out are too small."""
     seed: int
+    names: tuple[str, ...] = ()
+    """Of the statistic's entries, raveled, where it has names for them."""
 
     @property
     def note(self) -> str:
@@ -107,6 +109,18 @@ class Bootstrap:
             self, draws=draws, replicates=number[order], failures=tuple(failures)
         )
 
+    def summary(self) -> str:
+        """A table: estimate, standard error and 95 % interval of each entry."""
+        from ..report import summarise_draws
+
+        return summarise_draws(self)
+
+    def __str__(self) -> str:
+        return self.summary()
+
+    def __repr__(self) -> str:
+        return f"Bootstrap(shape={self.estimate.shape}, {self.note})"
+
     def _some(self) -> np.ndarray:
         if len(self.draws) < 2:
             raise DataError(f"Errors need two draws at least: {self.note}.")
@@ -161,10 +175,13 @@ def bootstrap(
     found = quick_draws(model, panel, statistic, seed, numbers)
     left = [number for number in numbers if number not in found]
     found = sorted([*found.items(), *_run(task, left, chosen)], key=lambda one: one[0])
-    return _collect(np.asarray(estimate, dtype=np.float64), found, seed)
+    names = statistic.names(panel) if isinstance(statistic, RewardAt) else ()
+    return _collect(np.asarray(estimate, dtype=np.float64), found, seed, names)
 
 
-def _collect(estimate: np.ndarray, found: list[tuple[int, Any]], seed: int) -> Bootstrap:
+def _collect(
+    estimate: np.ndarray, found: list[tuple[int, Any]], seed: int, names: tuple[str, ...]
+) -> Bootstrap:
     """Draws apart from failures; a draw of another shape is one of these."""
     draws, numbers, failures = [], [], []
     for number, value in found:
@@ -182,6 +199,7 @@ def _collect(estimate: np.ndarray, found: list[tuple[int, Any]], seed: int) -> B
         np.array(numbers, np.int64),
         tuple(failures),
         seed,
+        names,
     )
 
 

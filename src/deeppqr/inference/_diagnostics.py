@@ -70,6 +70,7 @@ def diagnose(
             *_equation(solution, float(np.std(value(panel.state).value))),
             _amplification(panel, value),
             _anchor_residual(raw_reward, value.anchor, value.anchor_reward(panel.state)),
+            *_unseen(panel, raw_reward, value.anchor),
             *_restriction(panel, policy, explained),
             _units(panel),
         )
@@ -234,6 +235,23 @@ def _anchor_residual(raw_reward, anchor: int, anchor_reward) -> Diagnostic:
         f"largest |r(s, anchor) - g(s)|, zero in theory: the Q and R steps disagree; "
         f"typically {typical:.2g}, against rewards of {size:.2g}",
     )
+
+
+def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> list[Diagnostic]:
+    """How much of a table is empty; nothing to report where no cell is."""
+    unknown = np.isnan(np.delete(raw_reward, anchor, axis=1))
+    if not unknown.any():
+        return []
+    share = float(np.average(unknown.mean(axis=1), weights=panel.weight))
+    return [
+        Diagnostic(
+            "unseen_share",
+            share,
+            _grade(-share, ok=-0.01, watch=-0.1),
+            "rewards of the panel's states and other actions that are unknown (NaN), "
+            'since the pair never occurred; reward="linear" or "joint" fills them in',
+        )
+    ]
 
 
 def _restriction(panel: Panel, policy: PolicyFit, explained) -> list[Diagnostic]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -52,15 +53,21 @@ def resolve_features(
                 "`features` by action must name every action but the anchor, "
                 f"{[actions[index] for index in others]}, but it names {list(features)}."
             )
-        terms = [(index, term) for index in others for term in features[actions[index]]]
+        by_action = [(index, features[actions[index]]) for index in others]
     elif isinstance(features, Sequence) and not isinstance(features, str):
-        terms = [(index, term) for index in others for term in features]
+        by_action = [(index, features) for index in others]
     else:
         raise DataError(
             "`features` must be a list of state columns such as "
             f"{['1', *encoding.names[:2]]}, a dict of such lists by action, or a function "
             f"of the states, but {features!r} arrived."
         )
+    terms = [
+        (index, term)
+        for index, given in by_action
+        for each in given
+        for term in _levels(each, encoding)
+    ]
     if not terms:
         raise DataError("`features` must hold at least one feature, but it is empty.")
     factors = [_factors(term, encoding) for _, term in terms]
@@ -96,6 +103,22 @@ def _given(function, names, encoding, actions, anchor: int) -> Features:
     return Features(own, columns)
 
 
+def _levels(term: Any, encoding: Encoding) -> list[Any]:
+    """A term with its categories spelt out: "town" is "town=south", "town=west".
+
+    The first level is the base, as everywhere, and has no feature of its own.
+    """
+    if not isinstance(term, str) or term in encoding.feature_names:
+        return [term]
+    levels = {c.name: c.feature_names for c in encoding.columns if c.kind == "categorical"}
+    if term in levels:
+        return levels[term]
+    factors = [factor.strip() for factor in term.split("*")]
+    if not any(factor in levels for factor in factors):
+        return [term]
+    return [" * ".join(each) for each in product(*(levels.get(f, [f]) for f in factors))]
+
+
 def _factors(term: Any, encoding: Encoding) -> list[int]:
     """Encoded columns whose product a term is: "1", "x", "x^2", "x * y"."""
     if term == "1" or (isinstance(term, (int, float)) and term == 1):
@@ -110,7 +133,8 @@ def _factors(term: Any, encoding: Encoding) -> list[int]:
             raise DataError(
                 f'The feature {term!r} must be "1" (a constant), one of the state columns '
                 f"{encoding.feature_names}, or a product or power of these such as "
-                f'"{encoding.feature_names[0]}^2".'
+                f'"{encoding.feature_names[0]}^2". A category by its own name stands for '
+                "all its levels but the first."
             )
         found += [encoding.feature_names.index(name.strip())] * times
     return found

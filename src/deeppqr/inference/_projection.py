@@ -124,8 +124,9 @@ def project(
     features
         What the reward of the actions other than the anchor is linear in. A list of terms
         for each of these actions: `"1"`, state columns, products and powers of them
-        (`"x"`, `"x^2"`, `"x * y"`); a dict of such lists by action; or a function of the
-        states that gives an array (row, action, feature).
+        (`"x"`, `"x^2"`, `"x * y"`), where a category such as `"town"` stands for an
+        indicator of each level but the first; a dict of such lists by action; or a
+        function of the states that gives an array (row, action, feature).
     panel
         The panel that the fit was made from.
     names

@@ -64,6 +64,25 @@ class RewardAt:
             reward = reward[np.arange(len(reward)), self.action]
         return reward if self.pull is None else self.pull @ reward
 
+    def names(self, panel: Panel) -> tuple[str, ...]:
+        """What each entry is, such as "run at wear=2"; none where they were combined."""
+        if self.pull is not None:
+            return ()
+        encoding = panel.encoding
+        states = encoding.decode(encoding.encode_any(self.states))
+        places = [
+            ", ".join(f"{n}={_short(v)}" for n, v in zip(encoding.names, row, strict=True))
+            for row in states
+        ]
+        if self.action is None:
+            return tuple(f"{a} at {place}" for place in places for a in panel.actions)
+        pairs = zip(self.action, places, strict=True)
+        return tuple(f"{panel.actions[index]} at {place}" for index, place in pairs)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
 
 def quick_draws(
     model: "PQR", panel: Panel, statistic: Any, seed: int, numbers: list[int]

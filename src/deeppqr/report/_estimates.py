@@ -1,6 +1,6 @@
 """Estimated parameters with their uncertainty: one structure, printed three ways."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -112,21 +112,8 @@ class Estimates:
     def text(self) -> str:
         """Aligned columns between rules, for the terminal."""
         lines = [("", *HEADINGS), *map(_cells, self.table())]
-        width = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        printed = [
-            "  ".join(
-                cell.rjust(wide) if number else cell.ljust(wide)
-                for number, (cell, wide) in enumerate(zip(line, width, strict=True))
-            )
-            for line in lines
-        ]
         facts = [f"{name}  {value}" for name, value in self.facts.items()]
-        notes = [self.note] if self.note else []
-        rule = max(map(len, [self.title, *printed]))
-        parts = [self.title.center(rule).rstrip(), "=" * rule, printed[0], "-" * rule]
-        parts += printed[1:]
-        parts += ["-" * rule, *facts] if facts else []
-        return "\n".join([*parts, "=" * rule, *notes])
+        return ruled(self.title, lines, facts, [self.note] if self.note else [])
 
     def markdown(self) -> str:
         """A Markdown table under a bold title, its facts below."""
@@ -171,6 +158,28 @@ class Estimates:
         return self.text()
 
 
+def ruled(
+    title: str,
+    lines: Sequence[tuple[str, ...]],
+    facts: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> str:
+    """Lines of cells, headings first, aligned between rules; facts and notes below."""
+    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    printed = [
+        "  ".join(
+            cell.rjust(wide) if number else cell.ljust(wide)
+            for number, (cell, wide) in enumerate(zip(line, width, strict=True))
+        )
+        for line in lines
+    ]
+    rule = max(map(len, [title, *printed]))
+    parts = [title.center(rule).rstrip(), "=" * rule, printed[0], "-" * rule]
+    parts += printed[1:]
+    parts += ["-" * rule, *facts] if facts else []
+    return "\n".join([*parts, "=" * rule, *notes])
+
+
 def latex_escape(text: str) -> str:
     """Text as LaTeX prints it literally."""
     return "".join(_LATEX.get(letter, letter) for letter in text)
@@ -178,7 +187,7 @@ def latex_escape(text: str) -> str:
 
 def _cells(row: EstimateRow) -> tuple[str, ...]:
     """A row as it is printed: digits by the standard error, two of it at least."""
-    digits = _decimals(row.standard_error, row.estimate)
+    digits = decimals(row.standard_error, row.estimate)
     figures = [
         f"{row.estimate:.{digits}f}",
         f"{row.standard_error:.{digits}f}",
@@ -190,7 +199,7 @@ def _cells(row: EstimateRow) -> tuple[str, ...]:
     return (row.name, *(MISSING if figure == "nan" else figure for figure in figures))
 
 
-def _decimals(error: float, value: float) -> int:
+def decimals(error: float, value: float) -> int:
     """At least four decimals, and more where the standard error is small."""
     scale = error if error > 0 else abs(value)
     if not scale > 0 or not np.isfinite(scale):

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING
 
+from ._rewards import reward_lines
+
 if TYPE_CHECKING:
     from .._pqr import Fit
 
@@ -27,6 +29,8 @@ def summarise(fit: "Fit") -> str:
         note = f"{fit.stages[stage]} [{seconds[stage]:.1f} s]"
         lines += wrap(note, first=f"{title}  ")
     lines.append("-" * WIDTH)
+    rewards = reward_lines(fit)
+    lines += [*rewards, "-" * WIDTH] if rewards else []
     for figure in fit.diagnostics:
         head = f"{figure.name:<20}{figure.value:>10.4g}  {figure.verdict}"
         lines += [head, *wrap(figure.meaning, first="    ")]
