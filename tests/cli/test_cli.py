@@ -249,3 +249,13 @@ def test_help_names_every_job(capsys):
     assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert all(job in printed for job in ("demo", "fit", "predict", "simulate"))
+
+
+def test_every_stage_can_be_named():
+    """The command line writes the names out; they must be those of the library."""
+    from deeppqr import anchor, policy, reward
+    from deeppqr.cli._fit import ANCHOR_VALUES, POLICIES, REWARDS
+
+    assert set(POLICIES) == set(policy.NAMES)
+    assert set(ANCHOR_VALUES) == set(anchor.NAMES)
+    assert set(REWARDS) == set(reward.NAMES)

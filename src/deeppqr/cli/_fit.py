@@ -8,6 +8,14 @@ from .._errors import DataError
 from .._words import did_you_mean
 from ._common import add_common, say
 
+# The names of the stages, written out: to import them would take longer than the help.
+POLICIES = ("auto", "frequency", "logit", "network", "boosted", "airl")
+ANCHOR_VALUES = (
+    *("auto", "exact", "linear", "averager", "fitted"),
+    *("exit", "self-loop", "renewal"),
+)
+REWARDS = ("auto", "joint", "likelihood", "regression", "table", "linear", "network")
+
 
 def register(jobs) -> None:
     parser = jobs.add_parser("fit", help="estimate the reward from a table of decisions")
@@ -33,17 +41,17 @@ def register(jobs) -> None:
     parser.add_argument("--temperature", type=float, default=1.0)
     parser.add_argument(
         "--policy",
-        choices=("auto", "frequency", "logit", "network", "boosted", "airl"),
+        choices=POLICIES,
         default="auto",
     )
     parser.add_argument(
         "--anchor-value",
-        choices=("auto", "exact", "linear", "averager", "fitted"),
+        choices=ANCHOR_VALUES,
         default="auto",
     )
     parser.add_argument(
         "--reward",
-        choices=("auto", "joint", "likelihood", "table", "linear", "network"),
+        choices=REWARDS,
         default="auto",
     )
     parser.add_argument("--clip", type=float, help="smallest probability")

@@ -12,6 +12,7 @@ from jaxtyping import Float, Int
 from .._errors import DataError, WeakOverlapWarning
 from .._progress import track
 from .._random import check_seed
+from .._words import counted
 from ..cluster import CannotSend, Cores, Executor, Failed, Here, resolve
 from ..panel import Panel, require_panel
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
@@ -51,7 +52,7 @@ class Bootstrap:
         """How many replicates there are, and how many failed."""
         tried = len(self.draws) + len(self.failures)
         if not self.failures:
-            return f"{tried:,} replicates, none failed"
+            return f"{counted(tried, 'replicate')}, none failed"
         first = self.failures[0]
         return (
             f"{len(self.failures)} of {tried:,} replicates failed, the first of them "
