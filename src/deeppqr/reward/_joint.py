@@ -48,9 +48,6 @@ from ._ridge_logit import Choices, fit_ridge_logit
 FOLDS = 5
 MAX_ENTRIES = 80_000_000
 """Bound on the numbers in a design; decisions beyond it are thinned out evenly."""
-MIN_RIDGES, MAX_RIDGES, ROWS_PER_RIDGE = 150, 600, 400
-"""Random features of the value: with few decisions sampling error outweighs what they
-miss, with many it is the other way round."""
 MAX_STATES = 25_000
 """States at which the value's equation is solved."""
 
@@ -103,8 +100,7 @@ class Joint(AbstractRewardEstimator):
         exact = isinstance(learned.law, Table)
         # Few distinct states need no networks.
         training = None if exact or task.decisions.pooled else self.training
-        ridges = np.clip(len(panel) // ROWS_PER_RIDGE, MIN_RIDGES, MAX_RIDGES)
-        start = (Indicators() if exact else RandomFeatures(int(ridges))).fit(
+        start = (Indicators() if exact else RandomFeatures()).fit(
             panel.state, value.policy.log_prob, key=key_features
         )
         if self.features is not None:
