@@ -3,7 +3,7 @@
 import jax.random as jr
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -140,6 +140,7 @@ def test_same_key_same_trees():
     assert np.abs(one.log_prob(inputs) - other.log_prob(inputs)).max() > 0
 
 
+@settings(deadline=None, max_examples=40)  # a new number of trees is compiled for
 @given(st.integers(0, 2**32 - 1), st.integers(2, 32), st.sampled_from([1, 3]))
 def test_masks_of_leaves_lead_where_splits_do(seed, max_leaves, num_scores):
     """Random trees of every shape, to the last bit, ties with thresholds included."""
