@@ -33,7 +33,9 @@ def categorical(panel):
     )
 
 
-@pytest.mark.parametrize("generator", ["signal", "entropy"])
+@pytest.mark.parametrize(
+    "generator", [pytest.param("signal", marks=pytest.mark.slow), "entropy"]
+)
 def test_the_discriminator_learns_log_pi(generator, one_hot_world, key):
     """f = log pi at every state and action, within sampling error and training noise."""
     world, panel = one_hot_world
@@ -139,9 +141,8 @@ def test_given_policies_are_asked_for_again(tabular, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
-@pytest.mark.parametrize(
-    "study", [pytest.param("synthetic", marks=pytest.mark.slow), "airline"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("study", ["synthetic", "airline"])
 def test_the_paper_as_written(study, paper):
     """Its optimiser, rates and steps; and the policy it leaves close to uniform."""
     _, panel = paper

@@ -47,7 +47,7 @@ OWN = deeppqr.reward.Joint(features=action_shapes, rounds=1, training=SMALL.trai
     "reward",
     [
         pytest.param(SMALL, marks=pytest.mark.slow, id="joint"),
-        pytest.param(OWN, id="joint with features"),
+        pytest.param(OWN, marks=pytest.mark.slow, id="joint with features"),
         pytest.param(deeppqr.reward.Likelihood(features=action_shapes), id="likelihood"),
     ],
 )

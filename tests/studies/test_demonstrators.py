@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 
+from deeppqr.studies import _problem
 from deeppqr.studies._convergence_fits import converge
-from deeppqr.studies._problem import MAX_SCORED, pose
+from deeppqr.studies._problem import pose
 from deeppqr.studies._training_error_fits import training_errors
 
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 20}
 LEARNED = {**CELL, "demonstrations": "soft-q"}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_the_floor_of_the_policy_is_the_demonstrators_own_loss():
     policy, *_ = training_errors(LEARNED, "default", seed=1)
@@ -28,9 +30,9 @@ def test_the_optimal_agent_demonstrates_unless_one_had_to_learn():
     assert problem.demonstrator_kl is None
 
 
-def test_many_decisions_are_scored_at_no_more_states():
-    cell = {**CELL, "steps": 2 * MAX_SCORED}
-    assert len(pose(cell, 1).states) == MAX_SCORED / 10
+def test_many_decisions_are_scored_at_no_more_states(monkeypatch):
+    monkeypatch.setattr(_problem, "MAX_SCORED", 400)
+    assert len(pose(CELL, 7).states) == 40
 
 
 @pytest.mark.usefixtures("quick")

@@ -51,6 +51,7 @@ def test_q_recovery_in_small(tmp_path, printed):
     assert figures == {f"{score}-scale-5" for score in scores}
 
 
+@pytest.mark.slow
 def test_training_error_in_small(tmp_path, printed):
     table, text, figures = run(
         "training-error", tmp_path / "run", steps=600, methods=["paper"]
@@ -84,6 +85,7 @@ def test_errors_of_q_by_hand():
     }
 
 
+@pytest.mark.slow
 def test_convergence_in_small(tmp_path, printed, monkeypatch):
     monkeypatch.setattr("deeppqr.studies._convergence_fits.MAX_SCORED", 600)
     table, text, figures = run(

@@ -27,6 +27,7 @@ def test_a_share_shortens_all_three(reading, steps):
     assert stages["anchor_value"].max_rounds == {"steps": 10, "epochs": 100}[reading]
 
 
+@pytest.mark.slow
 def test_the_policys_beginning_is_a_prefix(paper):
     _, panel = paper
     short, long = (
@@ -38,6 +39,7 @@ def test_the_policys_beginning_is_a_prefix(paper):
     np.testing.assert_array_equal(long.policy.entropy_trace[:3], short.policy.entropy_trace)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
 def test_the_anchors_beginning_is_a_prefix(paper):
     world, panel = paper
