@@ -1,5 +1,6 @@
 """Joint estimation and the likelihood step."""
 
+import re
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -158,6 +159,14 @@ def test_lines_may_differ_with_a_two_valued_variable():
     np.testing.assert_allclose(
         fit.reward(np.array([[1.0, 0.0], [1.0, 1.0]]))[:, 1], [-1.0, 1.0], atol=0.12
     )
+
+
+def test_decisions_that_memory_does_not_hold_are_counted(paper, monkeypatch):
+    _, panel = paper
+    monkeypatch.setattr("deeppqr.reward._joint.MAX_ENTRIES", 500_000)
+    quick = Joint(rounds=1, training=None)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=quick).fit(panel)
+    assert re.match(r"joint on [\d,]+ of 6,000 decisions: ", fit.stages["reward"])
 
 
 def test_no_two_valued_variable_no_products():

@@ -66,7 +66,8 @@ class Joint(AbstractRewardEstimator):
     rounds
         Rounds in which directions and features of the value are learned.
     rows
-        Decisions used in these rounds; the last estimate uses all.
+        Decisions used in these rounds; the last estimate uses all, unless the design
+        would be too large for the memory: then some, evenly spaced, and the note says so.
     training
         The networks whose hidden units become features of the value; None for random
         features alone, which is several times faster.
@@ -129,7 +130,9 @@ class Joint(AbstractRewardEstimator):
         refined = refine(value, reward, posed.ahead(chosen.theta))
         held_out = np.full(len(panel), np.nan)
         held_out[posed.decisions.panel_row] = chosen.held_out[posed.decisions.at]
-        note = f"joint: {chosen.note}; {learned.note}"
+        used, there = len(posed.decisions.state), len(task.decisions.state)
+        thinned = "" if used == there else f" on {used:,} of {there:,} decisions"
+        note = f"joint{thinned}: {chosen.note}; {learned.note}"
         return RewardFit(reward, note, refined, held_out, posed.one_step(chosen.theta))
 
 
