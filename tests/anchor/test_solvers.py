@@ -221,6 +221,7 @@ def test_auto_says_why(tabular, paper):
     assert "linear: chosen: condition" in fit.stages["anchor_value"]
 
 
+@pytest.mark.slow
 def test_auto_falls_back_to_the_averager(paper, key, monkeypatch):
     """Where the linear solve is ill-conditioned or breaks the bound on any solution."""
     world, panel = paper

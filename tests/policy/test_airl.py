@@ -51,6 +51,7 @@ def test_the_discriminator_learns_log_pi(generator, one_hot_world, key):
     assert (np.abs(policy.score(states) - truth) < 4 * error + 0.05).all()
 
 
+@pytest.mark.slow
 def test_pqr_on_airl_recovers_the_reward(one_hot_world, key):
     world, panel = one_hot_world
     g = dict(zip("abcd", world.mdp.reward[:, 0], strict=True))

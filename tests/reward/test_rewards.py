@@ -72,7 +72,7 @@ def test_auto_generalises_where_pairs_are_missing(tabular):
             Network(Training(width=32, depth=1, members=2, max_steps=400)),
             marks=pytest.mark.slow,
         ),
-        Ridge(),
+        pytest.param(Ridge(), marks=pytest.mark.slow),
     ],
     ids=["linear", "network", "ridge"],
 )
