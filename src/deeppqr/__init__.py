@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from ._errors import WeakOverlapWarning as WeakOverlapWarning
     from ._exact import ExactSolution as ExactSolution
     from ._exact import exact as exact
+    from ._fit import Fit as Fit
     from ._pqr import PQR as PQR
-    from ._pqr import Fit as Fit
     from ._storage import load as load
     from .inference import bootstrap as bootstrap
     from .panel import Panel as Panel
@@ -48,7 +48,7 @@ _ERRORS = (
 )
 _HOME = {
     "PQR": "_pqr",
-    "Fit": "_pqr",
+    "Fit": "_fit",
     "Panel": "panel",
     "exact": "_exact",
     "ExactSolution": "_exact",

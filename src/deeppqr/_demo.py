@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ._files import new_folder
-from ._pqr import PQR, Fit
+from ._fit import Fit
+from ._pqr import PQR
 from .worlds import PaperWorld
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 from ._errors import StorageError
 from ._files import new_folder
-from ._pqr import Fit
+from ._fit import Fit
 
 FORMAT, VERSION = "deeppqr-fit", 2
 """Only folders of this version are read; whatever changes their meaning raises it."""

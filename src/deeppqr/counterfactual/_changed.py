@@ -20,7 +20,8 @@ from ..panel import Panel, require_panel
 from ._support import Support, find_support
 
 if TYPE_CHECKING:
-    from .._pqr import PQR, Fit
+    from .._fit import Fit
+    from .._pqr import PQR
 
 Change = Mapping[str, Any] | Callable[[np.ndarray], Any]
 AS_SEEN = "as seen"

@@ -19,7 +19,8 @@ from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units, quick_draws
 
 if TYPE_CHECKING:
-    from .._pqr import PQR, Fit
+    from .._fit import Fit
+    from .._pqr import PQR
 
 Statistic = Callable[["Fit"], Any]
 MIN_UNITS = 2

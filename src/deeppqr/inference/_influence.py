@@ -28,7 +28,7 @@ from ._cluster import Clusters, clustered_covariance
 from ._policy_score import OTHER_PANEL, policy_score
 
 if TYPE_CHECKING:
-    from .._pqr import Fit
+    from .._fit import Fit
 
 
 @dataclass(frozen=True, eq=False)

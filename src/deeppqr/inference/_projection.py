@@ -25,7 +25,7 @@ from ._features import Features, resolve_features, with_extras
 from ._influence import Realised, require_same_columns, reward_influence, table_of
 
 if TYPE_CHECKING:
-    from .._pqr import Fit
+    from .._fit import Fit
     from ..report import Estimates
 
 MIN_ROWS = 20.0

@@ -20,7 +20,8 @@ from ..reward import Table
 from ..reward import resolve as resolve_reward
 
 if TYPE_CHECKING:
-    from .._pqr import PQR, Fit
+    from .._fit import Fit
+    from .._pqr import PQR
 
 MAX_CELLS = 200
 MAX_ENTRIES = 20_000_000

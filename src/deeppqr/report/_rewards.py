@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 if TYPE_CHECKING:
-    from .._pqr import Fit
+    from .._fit import Fit
 
 TAILS = (0.05, 0.95)
 MAX_ACTIONS = 8

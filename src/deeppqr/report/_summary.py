@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ._rewards import reward_lines
 
 if TYPE_CHECKING:
-    from .._pqr import Fit
+    from .._fit import Fit
 
 WIDTH = 78
 

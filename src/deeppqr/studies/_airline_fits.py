@@ -11,7 +11,8 @@ from jaxtyping import Float
 
 from .. import policy as policies
 from .._errors import WeakOverlapWarning
-from .._pqr import PQR, Fit
+from .._fit import Fit
+from .._pqr import PQR
 from ..baselines import SPLGD
 from ..counterfactual import MeansAt, changed_states
 from ..datasets import airline

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from .._pqr import Fit
+from .._fit import Fit
 from ..panel import Panel
 from ._kernel import kernel_complexity, unit_norm
 from ._measure import NOTE_LENGTH, q_errors, reward_errors, timed

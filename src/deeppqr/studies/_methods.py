@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 import numpy as np
 
 from .._errors import DataError
+from .._fit import Fit
 from .._paper import paper_stages
-from .._pqr import PQR, Fit
+from .._pqr import PQR
 from ..baselines import (
     DAIRL,
     SPLGD,

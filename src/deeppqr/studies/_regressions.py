@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._pqr import Fit
+from .._fit import Fit
 from ..panel import Panel
 
 

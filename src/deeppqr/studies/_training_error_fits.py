@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from .._pqr import Fit
+from .._fit import Fit
 from ..panel import Panel
 from ..policy import AIRLPolicy, log_shares
 from ._measure import NOTE_LENGTH, timed

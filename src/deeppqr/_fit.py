@@ -1,0 +1,203 @@
+"""A fit: the reward, Q, V and policy that were found, at any state, and what follows."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from jaxtyping import Float
+
+from ._errors import DataError
+from .anchor import AnchoredValue
+from .inference import Diagnostics
+from .mdp import check_preferences
+from .panel import Encoding, Panel
+from .reward import AbstractReward, AffineReward, BasisReward, select_temperature
+
+if TYPE_CHECKING:
+    from ._pqr import PQR
+    from .counterfactual import ChangedStates
+    from .inference import Bootstrap, Projection
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Fit:
+    """An identified reward with its policy and values: functions of any state."""
+
+    estimate: AnchoredValue
+    reward_function: AbstractReward
+    encoding: Encoding
+    actions: tuple[Any, ...]
+    """Labels, in the order of the columns of `reward`, `q` and `log_policy`."""
+    diagnostics: Diagnostics
+    """Named figures with verdicts; print it."""
+    stages: dict[str, str]
+    """What each stage did and, where it was chosen, why."""
+    provenance: dict[str, Any]
+    """Settings, data, times and versions behind this fit. `reward` has each action's mean
+    and 5 % and 95 % quantiles over the panel's states, where they are known; `rounds` is
+    the number of iterations of the anchor's equation, None where it was solved directly."""
+    model: "PQR | None" = field(default=None, metadata={"stored": False})
+    """What it was fitted with; None once read from a folder."""
+
+    @property
+    def discount(self) -> float:
+        return self.estimate.discount
+
+    @property
+    def temperature(self) -> float:
+        return self.estimate.temperature
+
+    @property
+    def anchor(self) -> Any:
+        return self.actions[self.estimate.anchor]
+
+    def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """r(s, a) for every action; the anchor's column is its known reward."""
+        state = self.encoding.encode_any(states)
+        return with_known(self.estimate, state, self.reward_function(state, self.estimate))
+
+    def q(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """Q(s, a), the value of each action."""
+        return self.estimate(self.encoding.encode_any(states)).q
+
+    def value(self, states: Any) -> Float[np.ndarray, " row"]:
+        """V(s), the value of each state."""
+        return self.estimate(self.encoding.encode_any(states)).value
+
+    def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
+        """log pi(a | s)."""
+        return self.estimate.policy.log_prob(self.encoding.encode_any(states))
+
+    def at_temperature(self, temperature: float) -> "Fit":
+        """This fit at another temperature: the reward is affine in it, nothing is refit.
+
+        Where the anchor earns nothing the reward is proportional to it, whichever way it
+        was estimated. Diagnostics and provenance stay those of the fit it came from, but
+        for the summary's rewards: they are scaled, or left out where g keeps them from it.
+        """
+        from .report import rescaled_range
+
+        check_preferences(self.discount, temperature)
+        self._require_affine()
+        provenance = dict(self.provenance)
+        found = provenance.pop("reward", None)
+        if found is not None and self.estimate.anchor_reward.is_zero:
+            factor = temperature / self.temperature
+            provenance["reward"] = rescaled_range(found, factor)
+        return replace(
+            self,
+            estimate=replace(self.estimate, temperature=temperature),
+            provenance=provenance,
+            model=self.model and replace(self.model, temperature=temperature),
+        )
+
+    def select_temperature(
+        self,
+        panel: Panel,
+        *,
+        average: float | None = None,
+        maximum: float | None = None,
+        minimum: float | None = None,
+    ) -> float:
+        """The temperature at which the panel's decisions earn what is known of them.
+
+        Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
+        in the units the reward should have. `fit.at_temperature` then applies it.
+        """
+        taken = np.arange(len(panel)), panel.action
+        bare, known = self._parts(panel.state)
+        anchor = self.estimate.anchor
+        # The anchor earns g whatever the temperature.
+        bare[:, anchor], known[:, anchor] = 0.0, self.estimate.anchor_reward(panel.state)
+        return select_temperature(
+            bare[taken],
+            known[taken],
+            panel.weight,
+            average=average,
+            maximum=maximum,
+            minimum=minimum,
+        )
+
+    def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """What the temperature scales in the reward, and what it leaves as it is."""
+        self._require_affine()
+        if isinstance(self.reward_function, AffineReward):
+            return self.reward_function.parts(state, self.estimate)
+        bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
+        return bare, np.zeros_like(bare)
+
+    def _require_affine(self) -> None:
+        """Refuse rewards in which the temperature and the anchor's reward are entangled."""
+        nothing_earned = self.estimate.anchor_reward.is_zero
+        scales = isinstance(self.reward_function, BasisReward) and nothing_earned
+        if not (isinstance(self.reward_function, AffineReward) or scales):
+            raise DataError(
+                "This reward was estimated in one part, at one temperature: the known "
+                "reward of the anchor does not scale with it, and the rest does. Fit again "
+                "with the temperature you want, as in PQR(..., temperature=2.0), or "
+                'without features of your own, as with reward="joint".'
+            )
+
+    def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":
+        """The reward's best linear form, with errors clustered by unit and a test.
+
+        `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
+        the anchor, a dict of such lists by action, or a function of the states. Options
+        are those of `deeppqr.inference.project`.
+        """
+        from .inference import project
+
+        return project(self, features, panel, **options)
+
+    def bootstrap(
+        self, panel: Panel, statistic: Callable[["Fit"], Any], **options: Any
+    ) -> "Bootstrap":
+        """Draws of a statistic of this fit over resampled units.
+
+        Options are those of `deeppqr.bootstrap`.
+        """
+        from .inference import bootstrap, require_model
+
+        model = require_model(self)
+        return bootstrap(model, panel, statistic, estimate=statistic(self), **options)
+
+    def counterfactual(self, panel: Panel, change: Any, **options: Any) -> "ChangedStates":
+        """Average rewards and choices if the states had been others.
+
+        `change` holds new values by column, such as `{"competitors": [5, 6, 7]}`, or is a
+        function of the states. Options are those of
+        `deeppqr.counterfactual.changed_states`: `states`, `replicates` and more.
+        """
+        from .counterfactual import changed_states
+
+        return changed_states(self, panel, change, **options)
+
+    def summary(self) -> str:
+        """A printable table: what was fitted, how, and how far to trust it."""
+        from .report import summarise
+
+        return summarise(self)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the fit to a new folder; `deeppqr.load` reads it back."""
+        from ._storage import save
+
+        return save(self, folder)
+
+    def __repr__(self) -> str:
+        return (
+            f"Fit(anchor={self.anchor!r}, discount={self.discount}, "
+            f"temperature={self.temperature}, actions={list(self.actions)}, "
+            f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
+        )
+
+
+def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """The third stage's rewards with g in the anchor's column.
+
+    g is known, not estimated; what the third stage makes of it is a diagnostic.
+    """
+    reward[:, value.anchor] = value.anchor_reward(state)
+    return reward
