@@ -38,11 +38,11 @@ peers: .venv-peers/.ready
 clean:
 	rm -rf .venv .venv-adapters .venv-peers site
 
-$(READY): pyproject.toml
+$(READY): pyproject.toml studies/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	  { echo "deeppqr needs Python 3.11 or newer; try: make PYTHON=python3.12"; exit 1; }
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]' --editable ./studies
 	@touch $(READY)
 
 .venv-adapters/.ready: pyproject.toml

@@ -15,7 +15,11 @@ if TYPE_CHECKING:
     from . import datasets as datasets
     from . import inference as inference
     from . import mdp as mdp
+    from . import metrics as metrics
     from . import policy as policy
+    from . import progress as progress
+    from . import provenance as provenance
+    from . import report as report
     from . import reward as reward
     from . import worlds as worlds
     from ._errors import ActionNeverTaken as ActionNeverTaken
@@ -64,9 +68,12 @@ _MODULES = (
     "datasets",
     "inference",
     "mdp",
+    "metrics",
     "policy",
+    "progress",
+    "provenance",
+    "report",
     "reward",
-    "studies",
     "transition",
     "worlds",
 )

@@ -1,52 +1,27 @@
 """The main job on an embedded default: simulate, fit, compare with the truth."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Float
 
 from ._files import new_folder
 from ._fit import Fit
 from ._pqr import PQR
+from .metrics import RewardScore, score_reward
 from .worlds import PaperWorld
 
 
-@dataclass(frozen=True)
-class Score:
-    """How far an estimated reward is from the truth, over the non-anchor actions."""
-
-    method: str
-    mse: float
-    nmse: float
-    """Relative to predicting zero: 1 is as good as knowing nothing."""
-    correlation: float
-
-
-def score(
-    method: str,
-    estimate: Float[np.ndarray, "row action"],
-    truth: Float[np.ndarray, "row action"],
-    anchor: int = 0,
-) -> Score:
-    """Compare rewards; the anchor's is known and does not count."""
-    estimate, truth = (np.delete(r, anchor, axis=1) for r in (estimate, truth))
-    mse = float(np.mean((estimate - truth) ** 2))
-    spread = estimate.std() > 0
-    correlation = np.corrcoef(estimate.ravel(), truth.ravel())[0, 1] if spread else 0.0
-    return Score(method, mse, mse / float(np.mean(truth**2)), float(correlation))
-
-
-def compare(world: PaperWorld, fit: Fit, states: np.ndarray) -> list[Score]:
+def compare(world: PaperWorld, fit: Fit, states: np.ndarray) -> dict[str, RewardScore]:
     """PQR's reward beside what is often taken for one."""
     truth, q = world.reward(states), fit.q(states)
-    return [
-        score("PQR", fit.reward(states), truth),
-        score("Q read as the reward, minus Q(anchor)", q - q[:, :1], truth),
-        score("Q read as the reward", q, truth),
-        score("predicting zero", np.zeros_like(truth), truth),
-    ]
+    estimates = {
+        "PQR": fit.reward(states),
+        "Q read as the reward, minus Q(anchor)": q - q[:, :1],
+        "Q read as the reward": q,
+        "predicting zero": np.zeros_like(truth),
+    }
+    return {name: score_reward(reward, truth) for name, reward in estimates.items()}
 
 
 def run_demo(
@@ -73,7 +48,7 @@ def run_demo(
         table = format_scores(scores)
         fit.save(partial / "fit")
         panel.to_frame().write_parquet(partial / "demonstrations.parquet")
-        pl.DataFrame([vars(row) for row in scores]).write_csv(partial / "table.csv")
+        pl.DataFrame([{"method": name, **row._asdict()} for name, row in scores.items()]).write_csv(partial / "table.csv")
         draw_comparison(world, fit, states, partial / "rewards.png")
         text = f"{fit.summary()}\n\n{table}"
         (partial / "report.txt").write_text(text + "\n", encoding="utf-8")
@@ -83,12 +58,12 @@ def run_demo(
     )
 
 
-def format_scores(scores: list[Score]) -> str:
+def format_scores(scores: dict[str, RewardScore]) -> str:
     """The comparison as a text table."""
     lines = [f"{'Reward recovered by':<40}{'MSE':>10}{'NMSE':>10}{'corr.':>8}"]
-    for row in scores:
+    for name, row in scores.items():
         mse, nmse = f"{row.mse:.3g}", f"{row.nmse:.3g}"
-        lines.append(f"{row.method:<40}{mse:>10}{nmse:>10}{row.correlation:>8.2f}")
+        lines.append(f"{name:<40}{mse:>10}{nmse:>10}{row.correlation:>8.2f}")
     lines.append("NMSE 1 is as good as predicting zero; the anchor's reward is not scored.")
     return "\n".join(lines)
 

@@ -19,7 +19,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ._even_pieces import in_even_pieces
-from ._progress import Progress, track
+from .progress import Progress, track
 from ._scale import spread
 
 Loss = Callable[[Float[Array, " output"], Any], Float[Array, ""]]

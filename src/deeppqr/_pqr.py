@@ -3,7 +3,7 @@
 import time
 from dataclasses import dataclass, field, fields
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.random as jr
 import numpy as np
@@ -14,7 +14,6 @@ from . import reward as reward_stage
 from ._errors import DataError
 from ._fit import Fit, with_known
 from ._identified import check_identified, warn_of_weak_overlap
-from ._installed import installed
 from ._paper import paper_stages
 from ._random import check_seed
 from .anchor import (
@@ -28,12 +27,8 @@ from .inference import diagnose
 from .mdp import Law, check_preferences
 from .panel import Panel, require_panel
 from .policy import PolicyFit, clip
-from .reward import (
-    Affine,
-)
-
-if TYPE_CHECKING:
-    pass
+from .provenance import versions
+from .reward import Affine
 
 
 @dataclass(frozen=True)
@@ -115,6 +110,7 @@ class PQR:
         temperature: float = 1.0,
         study: str = "synthetic",
         reading: str = "steps",
+        progress: float = 1.0,
         seed: int = 0,
     ) -> "PQR":
         """The paper as written: AIRL, FQI-I and RE with its optimiser, rates and steps.
@@ -132,6 +128,8 @@ class PQR:
             Which table of hyperparameters: `"synthetic"` or `"airline"`.
         reading
             `"steps"` or `"epochs"`.
+        progress
+            The share of the printed steps that each network takes: how the training began.
 
         References
         ----------
@@ -143,7 +141,7 @@ class PQR:
             anchor_reward=anchor_reward,
             temperature=temperature,
             seed=seed,
-            **paper_stages(study, reading),
+            **paper_stages(study, reading, progress),
         )
 
     def fit(self, panel: Panel) -> Fit:
@@ -227,7 +225,7 @@ class PQR:
             "reward": reward_range(reward, panel.weight),
             "rounds": solution.num_steps,
             "seconds": clock.laps,
-            "versions": installed().versions,
+            "versions": versions(),
         }
 
 

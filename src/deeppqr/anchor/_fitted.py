@@ -12,7 +12,7 @@ from sklearn.base import clone
 
 from .._errors import NotConvergedWarning
 from .._network import Ensemble, Predict, Training, squared_error, train
-from .._progress import track
+from ..progress import track
 from .._sklearn import fit_weighted, seeded
 from ._problem import (
     AbstractAnchorSolver,

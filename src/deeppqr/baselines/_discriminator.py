@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from .._network import Ensemble, Training, _build, _optimiser, standardise
-from .._progress import track
+from ..progress import track
 from .._scale import spread
 from ..panel import Cells
 

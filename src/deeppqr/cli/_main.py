@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 
 from .._errors import DeepPQRError
+from ..progress import show
 from . import _demo, _fit, _predict, _simulate, _study
 
 JOBS = (_demo, _fit, _predict, _simulate, _study)
@@ -19,12 +20,14 @@ JOBS = (_demo, _fit, _predict, _simulate, _study)
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
-    parsed = _parser().parse_args(arguments)
-    from .._progress import show
-
+    words = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with show(not parsed.quiet and sys.stderr.isatty()):
-            parsed.run(parsed)
+        if words[:1] == ["study"]:
+            _study.run(words[1:])
+        else:
+            parsed = _parser().parse_args(words)
+            with show(not parsed.quiet and sys.stderr.isatty()):
+                parsed.run(parsed)
     except DeepPQRError as problem:
         print(f"deeppqr: {problem}", file=sys.stderr)
         return 2

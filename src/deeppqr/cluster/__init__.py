@@ -7,5 +7,4 @@ from ._executor import Failed as Failed
 from ._executor import Here as Here
 from ._ray import RayCluster as RayCluster
 from ._resolve import resolve as resolve
-from ._thread import environment as environment
-from ._thread import one_thread as one_thread
+from ._thread import single_thread as single_thread

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from .._errors import DataError, DeepPQRError
-from .._installed import Installed, installed
+from ..provenance import code_digest, versions
 from ._executor import (
     Call,
     CannotSend,
@@ -58,7 +58,7 @@ class RayCluster(Executor):
                 retry_exceptions=False,
                 runtime_env={"env_vars": {**of_worker(), **session.variables}},
             )(run_item)
-            shared, here = ray.put(_packed(call)), installed()
+            shared, here = ray.put(_packed(call)), _installed()
             running, left = {}, iter(enumerate(items))
             while True:
                 room = None if self.workers is None else self.workers - len(running)
@@ -73,22 +73,31 @@ class RayCluster(Executor):
 
 
 @dataclass(frozen=True)
-class _Stranger:
+class _Mismatch:
     """In place of a result: the machine it would be from has something else installed."""
 
     machine: str
     differences: list[str]
 
 
-def run_item(call: bytes, item: bytes, expected: Installed) -> Any:
+def _installed() -> dict[str, str]:
+    return {**versions(), "deeppqr's files": code_digest()}
+
+
+def run_item(call: bytes, item: bytes, expected: dict[str, str]) -> Any:
     """What a worker of the cluster does."""
     import socket
 
     from ray import cloudpickle
 
-    differences = expected.differences(installed())
+    here = _installed()
+    differences = [
+        f"{name} {here.get(name)} where this one has {value}"
+        for name, value in expected.items()
+        if here.get(name) != value
+    ]
     if differences:
-        return _Stranger(socket.gethostname(), differences)
+        return _Mismatch(socket.gethostname(), differences)
     return attempt(cloudpickle.loads(call), cloudpickle.loads(item))
 
 
@@ -115,7 +124,7 @@ def _received(reference: Any, retries: int) -> Any:
             "Its machines must be able to import the same deeppqr and the modules that "
             "the work is defined in: pip install them there."
         ) from problem
-    if isinstance(result, _Stranger):
+    if isinstance(result, _Mismatch):
         raise DeepPQRError(
             "The machines of a Ray cluster must have what this one has, but "
             f"{result.machine} has {'; '.join(result.differences)}. Install the same "

@@ -50,6 +50,11 @@ def environment(variables: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def single_thread() -> AbstractContextManager[None]:
+    """A block in which new processes, and JAX if it has not started, use one thread."""
+    return environment(one_thread())
+
+
 def limited() -> AbstractContextManager:
     """A block in which BLAS and OpenMP use one thread in this process."""
     return _controller().limit(limits=1)

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError, WeakOverlapWarning
-from .._progress import track
+from ..progress import track
 from .._random import check_seed
 from .._words import counted
 from ..cluster import CannotSend, Cores, Executor, Failed, Here, resolve

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from .._boosting import BoostedTrees
-from .._progress import track
+from ..progress import track
 from ._calibration import calibrate
 from ._policy import FOLDS, AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
 

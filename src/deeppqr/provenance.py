@@ -1,0 +1,40 @@
+"""What results depend on besides data and settings: the code that computes them."""
+
+import hashlib
+import platform
+from functools import lru_cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+PACKAGES = ("deeppqr", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
+PRESENTATION = ("cli", "report")
+"""Folders that print and draw results and compute none."""
+
+
+@lru_cache(maxsize=1)
+def versions() -> dict[str, str]:
+    """Versions of Python, of deeppqr and of the packages that its numbers depend on."""
+    return {**{name: _version(name) for name in PACKAGES}, "Python": platform.python_version()}
+
+
+@lru_cache(maxsize=1)
+def code_digest() -> str:
+    """A digest of deeppqr's own files, those apart that only print and draw.
+
+    The version number stays the same while the code is being worked on; this does not.
+    """
+    home = Path(__file__).parent
+    digest = hashlib.sha256()
+    for file in sorted(home.rglob("*.py")):
+        place = file.relative_to(home)
+        if place.parts[0] not in PRESENTATION:
+            digest.update(str(place).encode())
+            digest.update(file.read_bytes())
+    return digest.hexdigest()[:12]
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
