@@ -14,8 +14,8 @@ import warnings
 import numpy as np
 
 import deeppqr
-from deeppqr._demo import score
 from deeppqr.mdp import SoftQLearning
+from deeppqr.metrics import score_reward
 from deeppqr.policy import AIRL, Network
 
 PAPER_FINAL_LOSS = {5: 4e-3, 10: 6e-3, 20: 9e-3, 40: 1.2e-2}
@@ -78,7 +78,7 @@ def paper() -> None:
             start = time.perf_counter()
             fit = model.fit(panel)
             seconds = time.perf_counter() - start
-            row = score(reading, fit.reward(states), world.reward(states))
+            row = score_reward(fit.reward(states), world.reward(states))
             gain = fit.diagnostics["held_out_gain"].value
             print(
                 f"{scale:5g}  {reading:<8}{row.nmse:6.3f}{row.correlation:8.2f}"

@@ -7,9 +7,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.ensemble import HistGradientBoostingClassifier
 
-from deeppqr import _boosting
-from deeppqr._boosting import BoostedTrees
-from deeppqr._tree_scores import add_trees, mask_trees
+from deeppqr.learners import _boosting
+from deeppqr.learners._boosting import BoostedTrees
+from deeppqr.learners._trees import add_trees, mask_trees
 
 
 def draw(num_classes, num_rows=2_000, seed=0):

@@ -7,8 +7,8 @@ from sklearn.linear_model import LogisticRegression
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr.mdp import check_preferences
-from deeppqr.panel import require_panel
+from deeppqr.mdp._tabular import check_preferences
+from deeppqr.panel._panel import require_panel
 from deeppqr.worlds import PaperWorld, random_tabular
 
 QUICK = {"discount": 0.9, "anchor": 0, "reward": "regression"}

@@ -7,8 +7,8 @@ import numpy as np
 from jaxtyping import Float
 
 from ._errors import DataError
-from .anchor import solve_anchor_q
-from .mdp import check_preferences, check_transition
+from .anchor._exact import solve_anchor_q
+from .mdp._tabular import check_preferences, check_transition
 
 
 @dataclass(frozen=True, eq=False)

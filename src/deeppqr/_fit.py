@@ -9,18 +9,24 @@ import numpy as np
 from jaxtyping import Float
 
 from ._errors import DataError
-from .anchor import AnchoredValue
-from .inference import Diagnostics
-from .mdp import check_preferences
-from .panel import Encoding, Panel
-from .reward import AbstractReward, AffineReward, BasisReward, select_temperature
+from ._stored import TRANSIENT, stored
+from .anchor._value import AnchoredValue
+from .diagnostics._diagnostics import Diagnostics
+from .mdp._tabular import check_preferences
+from .panel._encoding import Encoding
+from .panel._panel import Panel
+from .reward._joint import BasisReward
+from .reward._reward import AbstractReward
+from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
     from ._pqr import PQR
-    from .counterfactual import ChangedStates
-    from .inference import Bootstrap, Projection
+    from .counterfactual._changed import ChangedStates
+    from .inference._bootstrap import Bootstrap
+    from .inference._projection import Projection
 
 
+@stored
 @dataclass(frozen=True, eq=False, repr=False)
 class Fit:
     """An identified reward with its policy and values: functions of any state."""
@@ -38,7 +44,7 @@ class Fit:
     """Settings, data, times and versions behind this fit. `reward` has each action's mean
     and 5 % and 95 % quantiles over the panel's states, where they are known; `rounds` is
     the number of iterations of the anchor's equation, None where it was solved directly."""
-    model: "PQR | None" = field(default=None, metadata={"stored": False})
+    model: "PQR | None" = field(default=None, metadata={TRANSIENT: True})
     """What it was fitted with; None once read from a folder."""
 
     @property
@@ -77,7 +83,7 @@ class Fit:
         was estimated. Diagnostics and provenance stay those of the fit it came from, but
         for the summary's rewards: they are scaled, or left out where g keeps them from it.
         """
-        from .report import rescaled_range
+        from .report._rewards import rescaled_range
 
         check_preferences(self.discount, temperature)
         self._require_affine()
@@ -147,7 +153,7 @@ class Fit:
         the anchor, a dict of such lists by action, or a function of the states. Options
         are those of `deeppqr.inference.project`.
         """
-        from .inference import project
+        from .inference._projection import project
 
         return project(self, features, panel, **options)
 
@@ -158,7 +164,7 @@ class Fit:
 
         Options are those of `deeppqr.bootstrap`.
         """
-        from .inference import bootstrap, require_model
+        from .inference._bootstrap import bootstrap, require_model
 
         model = require_model(self)
         return bootstrap(model, panel, statistic, estimate=statistic(self), **options)
@@ -170,13 +176,13 @@ class Fit:
         function of the states. Options are those of
         `deeppqr.counterfactual.changed_states`: `states`, `replicates` and more.
         """
-        from .counterfactual import changed_states
+        from .counterfactual._changed import changed_states
 
         return changed_states(self, panel, change, **options)
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""
-        from .report import summarise
+        from .report._summary import summarise
 
         return summarise(self)
 

@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 from . import anchor, policy, reward
 from ._errors import DataError
-from ._network import Training
+from .learners._network import Training
 
 
 class Row(NamedTuple):

@@ -8,27 +8,29 @@ from typing import Any
 import jax.random as jr
 import numpy as np
 
-from . import anchor as anchor_stage
-from . import policy as policy_stage
-from . import reward as reward_stage
 from ._errors import DataError
 from ._fit import Fit, with_known
-from ._identified import check_identified, warn_of_weak_overlap
 from ._paper import paper_stages
 from ._random import check_seed
-from .anchor import (
-    AnchoredValue,
-    AnchorSolution,
-    Surprise,
-    anchor_problem,
-    resolve_anchor_reward,
-)
-from .inference import diagnose
-from .mdp import Law, check_preferences
-from .panel import Panel, require_panel
-from .policy import PolicyFit, clip
+from .anchor._anchor_reward import resolve_anchor_reward
+from .anchor._known import Known as AnchorOnTable
+from .anchor._known import resolve_transition
+from .anchor._law import KnownLaw as AnchorUnderLaw
+from .anchor._problem import AnchorSolution, LogProbBonus
+from .anchor._resolve import resolve as resolve_anchor_value
+from .anchor._value import AnchoredValue, anchor_problem
+from .diagnostics._diagnostics import diagnose
+from .diagnostics._identification import check_identified, warn_of_weak_overlap
+from .mdp._law import Law
+from .mdp._tabular import check_preferences
+from .panel._panel import Panel, require_panel
+from .policy._policy import PolicyFit, clip
+from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
-from .reward import Affine
+from .reward._resolve import resolve as resolve_reward
+from .reward._table import Known as RewardOnTable
+from .reward._table import KnownLaw as RewardUnderLaw
+from .reward._temperature import Affine
 
 
 @dataclass(frozen=True)
@@ -96,9 +98,9 @@ class PQR:
                 f"`clip` must be a small probability between 0 and 0.5, or None, but it "
                 f"is {self.clip!r}."
             )
-        policy_stage.resolve(self.policy)
-        anchor_stage.resolve(self.anchor_value)
-        reward_stage.resolve(self.reward)
+        resolve_policy(self.policy)
+        resolve_anchor_value(self.anchor_value)
+        resolve_reward(self.reward)
 
     @classmethod
     def paper(
@@ -153,7 +155,7 @@ class PQR:
         key_policy, key_anchor, key_reward = jr.split(jr.key(self.seed), 3)
         clock = _Clock()
 
-        policy = policy_stage.resolve(self.policy).fit(panel, key=key_policy)
+        policy = resolve_policy(self.policy).fit(panel, key=key_policy)
         estimate = clip(policy.policy, panel, floor=self.clip)
         clock.lap("policy")
         solution, value = self._solve(
@@ -182,7 +184,7 @@ class PQR:
     def _solve(self, solver, panel: Panel, policy, known_reward, anchor: int, *, key):
         """The anchor's equation, once for the policy's part of the value, once for g's."""
         pose = partial(anchor_problem, panel, policy, anchor=anchor, discount=self.discount)
-        solution = solver.solve(pose(bonus=Surprise(policy, anchor)), key=key)
+        solution = solver.solve(pose(bonus=LogProbBonus(policy, anchor)), key=key)
         known = None
         if not known_reward.is_zero:
             known = solver.solve(pose(bonus=known_reward), key=key)
@@ -199,19 +201,19 @@ class PQR:
 
     def _stages(self, panel: Panel, anchor: int):
         if self.transition is None:
-            reward = reward_stage.resolve(self.reward)
-            solver = anchor_stage.resolve(self.anchor_value)
+            reward = resolve_reward(self.reward)
+            solver = resolve_anchor_value(self.anchor_value)
             return solver, Affine(reward) if reward.is_affine else reward
-        known = anchor_stage.resolve_transition(self.transition, panel)
+        known = resolve_transition(self.transition, panel)
         if isinstance(known, Law):
-            solver = anchor_stage.KnownLaw(known)
-            return solver, Affine(reward_stage.KnownLaw(known))
-        return anchor_stage.Known(known, anchor), Affine(reward_stage.Known(known))
+            solver = AnchorUnderLaw(known)
+            return solver, Affine(RewardUnderLaw(known))
+        return AnchorOnTable(known, anchor), Affine(RewardOnTable(known))
 
     def _provenance(
         self, panel: Panel, clock: "_Clock", solution: AnchorSolution, reward: np.ndarray
     ) -> dict[str, Any]:
-        from .report import reward_range
+        from .report._rewards import reward_range
 
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         return {

@@ -2,7 +2,7 @@
 
 A fit is a tree of frozen dataclasses whose leaves are numbers, strings and arrays. The
 tree goes to `model.json`, the arrays to `arrays.safetensors`, scikit-learn parts to
-skops files. Only the classes listed in `_known_classes` are ever built on loading.
+skops files. Only classes that `_stored` knows are ever built on loading.
 """
 
 import hashlib
@@ -11,18 +11,20 @@ import math
 import re
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import dataclass, field, fields
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from . import _pqr as _pqr  # registers every class that a fit can be made of
 from ._errors import StorageError
 from ._files import new_folder
 from ._fit import Fit
+from ._stored import ROLE, TRANSIENT, find_stored, is_stored
 
-FORMAT, VERSION = "deeppqr-fit", 2
+FORMAT, VERSION = "deeppqr-fit", 3
 """Only folders of this version are read; whatever changes their meaning raises it."""
 AGAIN = "Copy or save the fit again."
 
@@ -97,6 +99,7 @@ class _Parts:
     estimators: dict[str, bytes] = field(default_factory=dict)
 
     def pack(self, value: Any, path: str) -> Any:
+        """A value as JSON holds it, its arrays and estimators collected here."""
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, (bool, int, str)):
@@ -111,22 +114,25 @@ class _Parts:
             return {"tuple": items}
         if isinstance(value, dict):
             return {"dict": {k: self.pack(v, f"{path}.{k}") for k, v in value.items()}}
-        if is_dataclass(value) and type(value).__name__ in _known_classes():
-            packed = {
-                f.name: self.pack(getattr(value, f.name), f"{path}.{f.name}")
-                for f in fields(value)
-                if f.metadata.get("stored", True)
-            }
-            return {"class": type(value).__name__, "fields": packed}
+        if is_stored(type(value)):
+            return self._pack_instance(value, path)
         if hasattr(value, "get_params"):
             return self._pack_estimator(value)
-        if callable(value):
-            return {"function": _role(path)}
         raise StorageError(
             f"{path} is a {type(value).__name__} ({value!r}), which cannot be stored. "
             "Labels and categories must be text, numbers or booleans: convert them when "
             "the panel is built."
         )
+
+    def _pack_instance(self, value: Any, path: str) -> dict[str, Any]:
+        packed = {}
+        for entry in fields(value):
+            content, role = getattr(value, entry.name), entry.metadata.get(ROLE)
+            if role is not None and content is not None:
+                packed[entry.name] = {"function": role}
+            elif TRANSIENT not in entry.metadata:
+                packed[entry.name] = self.pack(content, f"{path}.{entry.name}")
+        return {"class": type(value).__name__, "fields": packed}
 
     def _pack_estimator(self, estimator: Any) -> dict[str, str]:
         import skops.io
@@ -143,19 +149,6 @@ class _Parts:
         name = f"part{len(self.estimators)}.skops"
         self.estimators[name] = data
         return {"skops": name}
-
-
-def _role(path: str) -> str:
-    """Which argument of `load` gives back the function at this place in the tree."""
-    # What feeds the anchor's equation is its reward; else a part is called by its role.
-    roles = {"bonus": "anchor_reward"} | {
-        role: role
-        for role in ("anchor_reward", "transition", "policy", "reward_features", "reward")
-    }
-    for part in reversed(path.split(".")):  # the innermost says what the function is
-        if part in roles:
-            return roles[part]
-    raise StorageError(f"{path} is a function, which cannot be stored.")
 
 
 def _write_parts(folder: Path, parts: _Parts) -> None:
@@ -217,7 +210,11 @@ class _Reader:
         if kind == "dict":
             return {name: self.unpack(item) for name, item in content.items()}
         if kind == "class":
-            known = _known_classes()[content]
+            known = find_stored(content)
+            if known is None:
+                raise StorageError(
+                    f"{self.folder} names the class {content!r}, which no fit is made of."
+                )
             values = {k: self.unpack(item) for k, item in dict(rest)["fields"].items()}
             return known(**values)
         if kind == "skops":
@@ -315,36 +312,3 @@ def sealed(header: dict[str, Any]) -> dict[str, Any]:
 def _digest(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _known_classes() -> dict[str, type]:
-    from . import anchor, inference, policy, reward, transition
-    from ._basis import CellIndicators, HiddenFeatures, RidgeFeatures
-    from ._boosting import BoostedTrees
-    from ._network import Ensemble
-    from .mdp import Law
-    from .panel import Cells, Encoding, StateColumn
-
-    classes = (
-        *(Fit, Encoding, StateColumn, Cells, Ensemble, RidgeFeatures, CellIndicators),
-        *(inference.Diagnostics, inference.Diagnostic),
-        *(policy.FrequencyPolicy, policy.LogitPolicy, policy.NetworkPolicy),
-        *(policy.ClassifierPolicy, policy.Clipped, policy.AIRLPolicy, policy.GivenPolicy),
-        *(policy.BoostedPolicy, BoostedTrees),
-        *(anchor.AnchoredValue, anchor.AnchorReward, anchor.TableFunction),
-        *(anchor.LinearFunction, anchor.AveragerFunction, anchor.Neighbours),
-        *(anchor.Forest, anchor.NetworkFunction, anchor.RegressorFunction),
-        *(reward.LinearReward, reward.NetworkReward, reward.RegressorReward),
-        *(reward.TableReward, reward.AffineReward, reward.LawReward),
-        *(anchor.RolledFunction, anchor.Surprise, Law),
-        *(anchor.ConstantFunction, anchor.SelfLoopFunction),
-        *(reward.BasisReward, reward.RewardBasis, reward.GivenBasis, reward.RewardGains),
-        *(reward.NetworkLogitReward, reward.OwnReward, reward.FixedReward),
-        *(reward.ChoicePolicy, reward.AnchorAhead, reward.FixedFunction),
-        *(reward.CorrectedReward, reward.Departure, reward.DepartureValue, reward.Gap),
-        *(reward.Sum, reward.ValueColumn),
-        *(reward.Projected, reward.OneStep, HiddenFeatures),
-        *(transition.Moves, transition.MovedAhead, transition.RegressedAhead),
-        transition.TableAhead,
-    )
-    return {known.__name__: known for known in classes}

@@ -14,7 +14,10 @@ PRESENTATION = ("cli", "report")
 @lru_cache(maxsize=1)
 def versions() -> dict[str, str]:
     """Versions of Python, of deeppqr and of the packages that its numbers depend on."""
-    return {**{name: _version(name) for name in PACKAGES}, "Python": platform.python_version()}
+    return {
+        **{name: _version(name) for name in PACKAGES},
+        "Python": platform.python_version(),
+    }
 
 
 @lru_cache(maxsize=1)

@@ -5,7 +5,7 @@ import pytest
 
 from deeppqr import DataError
 from deeppqr.anchor._anchor_reward import resolve_anchor_reward
-from deeppqr.panel import Encoding
+from deeppqr.panel._encoding import Encoding
 
 COLUMNS = {
     "stock": np.array([1.0, 2.0, 3.0]),

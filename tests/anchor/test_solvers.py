@@ -12,19 +12,14 @@ from sklearn.preprocessing import OneHotEncoder
 
 import deeppqr
 from deeppqr import AnchorNeverTaken, DataError, NotConvergedWarning, Panel
-from deeppqr._basis import Indicators, RandomFeatures
-from deeppqr.anchor import (
-    Averager,
-    Exact,
-    Fitted,
-    Linear,
-    LinearFunction,
-    _auto,
-    anchor_problem,
-    resolve,
-    resolve_anchor_reward,
-)
-from deeppqr.policy import AbstractPolicy, Training
+from deeppqr.anchor import Averager, Exact, Fitted, Linear, _auto
+from deeppqr.anchor._anchor_reward import resolve_anchor_reward
+from deeppqr.anchor._linear import LinearFunction
+from deeppqr.anchor._resolve import resolve
+from deeppqr.anchor._value import anchor_problem
+from deeppqr.learners._basis import Indicators, RandomFeatures
+from deeppqr.policy import Training
+from deeppqr.policy._policy import AbstractPolicy
 from deeppqr.worlds import PaperWorld, random_tabular
 
 

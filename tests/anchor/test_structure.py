@@ -8,27 +8,13 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr.anchor import (
-    AnchorProblem,
-    ConstantFunction,
-    Exact,
-    Exit,
-    Linear,
-    Renewal,
-    SelfLoop,
-    Surprise,
-    _structure,
-    anchor_problem,
-    recognise,
-)
+from deeppqr.anchor import Exact, Exit, Linear, Renewal, SelfLoop, _structure
+from deeppqr.anchor._problem import AnchorProblem, LogProbBonus
+from deeppqr.anchor._structure import ConstantFunction, recognise
+from deeppqr.anchor._value import anchor_problem
 from deeppqr.mdp import TabularMDP
-from deeppqr.policy import AbstractPolicy
-from deeppqr.worlds import (
-    KnownCostBus,
-    SamqBus,
-    TabularWorld,
-    random_tabular,
-)
+from deeppqr.policy._policy import AbstractPolicy
+from deeppqr.worlds import KnownCostBus, SamqBus, TabularWorld, random_tabular
 
 MOVES = {
     "renewal": lambda moves: np.broadcast_to(moves[:1], moves.shape),
@@ -58,7 +44,7 @@ def special(structure, *, discount=0.9, seed=4):
 def problem_of(world, panel, discount=None):
     policy = TruePolicy(world)
     discount = world.discount if discount is None else discount
-    return anchor_problem(panel, policy, Surprise(policy, 0), 0, discount=discount)
+    return anchor_problem(panel, policy, LogProbBonus(policy, 0), 0, discount=discount)
 
 
 def problem_from(state, after, ends=None, bonus=None):
@@ -72,7 +58,7 @@ def problem_from(state, after, ends=None, bonus=None):
         np.ones(len(state)),
         log_prob=lambda states: np.full((len(states), 2), -np.log(2)),
         bonus=bonus or (lambda states: states[:, 0]),
-        reach=seen,
+        query_states=seen,
         discount=0.9,
         anchor_label=0,
     )
@@ -99,7 +85,7 @@ def test_the_formula_is_the_exact_solution(structure, discount, key):
     solver = SelfLoop() if structure == "self-loop" else Renewal(check=False)
     g = lambda states: world.reward(states)[:, 0]
     ahead = 0.0
-    for bonus in (Surprise(TruePolicy(world), 0), g):
+    for bonus in (LogProbBonus(TruePolicy(world), 0), g):
         problem = anchor_problem(panel, TruePolicy(world), bonus, 0, discount=discount)
         solution = solver.solve(problem, key=key)
         assert solution.residual < 1e-11 / (1 - discount)
@@ -321,7 +307,7 @@ def test_the_structure_saves_variance(key):
     """Against the linear solve, given the true policy: h is one number, not 150."""
     world = SamqBus()
     problem = problem_of(world, world.simulate(steps=3_000, seed=3))
-    states = problem.reach[::10]
+    states = problem.query_states[::10]
     truth = world.value(states) + world.log_policy(states)[:, 0]  # Q^A, as g = 0
     error = lambda solver: np.sqrt(
         np.mean(

@@ -7,14 +7,8 @@ from hypothesis import strategies as st
 
 import deeppqr
 from deeppqr import DataError
-from deeppqr.baselines import (
-    DAIRL,
-    SPLGD,
-    AbstractBaseline,
-    BehaviouralCloning,
-    MaxEntIRL,
-    Zero,
-)
+from deeppqr.baselines import DAIRL, SPLGD, BehaviouralCloning, MaxEntIRL, Zero
+from deeppqr.baselines._baseline import AbstractBaseline
 from deeppqr.policy import Logit, Training
 from deeppqr.worlds import PaperWorld, random_tabular
 

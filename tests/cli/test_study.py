@@ -6,10 +6,10 @@ from functools import partial
 
 import polars as pl
 import pytest
+from deeppqr.studies import STUDIES, RewardRecovery, find_study
 
 from deeppqr.cli import main
 from deeppqr.cli._main import _parser
-from deeppqr.studies import STUDIES, RewardRecovery, find_study
 
 TINY = ["--worlds", "paper", "--p", "2", "--scale", "5", "--steps", "2000", "--units", "20"]
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-
 from deeppqr.studies import Option, Study, Task
 
 

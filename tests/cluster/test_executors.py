@@ -9,14 +9,14 @@ import time
 import polars as pl
 import pytest
 from counted import Counted, marks
+from deeppqr._installed import Installed, installed, mixture
+from deeppqr.studies import find_study, run_study
+from deeppqr.studies._runner import _call
 
 import deeppqr
 from deeppqr import DataError, DeepPQRError
-from deeppqr._installed import Installed, installed, mixture
 from deeppqr.cluster import CannotSend, Cores, Failed, Here, RayCluster, resolve
 from deeppqr.cluster._thread import EIGEN, environment, limited, one_thread
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._runner import _call
 
 SEEDS = [3, 1, 4, 5, 9]
 TINY = {

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from counted import Counted, marks
+from deeppqr._installed import Installed, installed
+from deeppqr.studies import find_study, run_study
 
 import deeppqr
 from deeppqr import DeepPQRError
-from deeppqr._installed import Installed, installed
 from deeppqr.cluster import Here, RayCluster
 from deeppqr.cluster._ray_session import QUIET, connected
 from deeppqr.cluster._thread import environment
 from deeppqr.inference import RewardAt
-from deeppqr.studies import find_study, run_study
 from deeppqr.worlds import random_tabular
 
 pytest.importorskip("ray")

@@ -5,7 +5,8 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError
-from deeppqr.counterfactual import demand, stationary_distribution
+from deeppqr.counterfactual import demand
+from deeppqr.counterfactual._demand import stationary_distribution
 from deeppqr.mdp import TabularMDP, solve_soft
 
 KEEP, REPLACE = 0, 1

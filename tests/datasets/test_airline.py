@@ -7,8 +7,8 @@ import polars as pl
 import pytest
 
 from deeppqr import PQR, ActionNeverTaken, DataError, datasets
-from deeppqr.datasets import CARRIERS, PLACES
-from deeppqr.datasets._airline import STATE, link
+from deeppqr.datasets import CARRIERS, PLACES, link_periods
+from deeppqr.datasets._airline import STATE
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
@@ -232,7 +232,7 @@ def linked_by_hand(**change) -> pl.DataFrame:
 
 def test_rows_are_linked_in_any_order():
     shuffled = linked_by_hand()[[5, 0, 3, 1, 4, 2]]
-    linked = link(shuffled, ["x"])
+    linked = link_periods(shuffled, ["x"])
     assert linked["x"].to_list() == shuffled["x"].to_list()
     assert linked["next_x"].to_list() == [None, 1.0, 4.0, 2.0, 5.0, None]
     assert "then" not in linked.columns
@@ -244,17 +244,19 @@ def test_broken_links_are_refused():
         match=r"AA decides to serve here - there in period 13, but `seg_entry_t` of the "
         r"next period is 0 \(1 rows in all\)",
     ):
-        link(linked_by_hand(seg_entry_t=[0, 0, 1, 0, 0, 0]), ["x"])
+        link_periods(linked_by_hand(seg_entry_t=[0, 0, 1, 0, 0, 0]), ["x"])
     with pytest.raises(
         DataError, match=r"UA decides to out .* period is 1 \(2 rows in all"
     ):
-        link(linked_by_hand(seg_entry_t=[0, 1, 1, 0, 1, 1]), ["x"])
+        link_periods(linked_by_hand(seg_entry_t=[0, 1, 1, 0, 1, 1]), ["x"])
 
 
 def test_a_period_that_is_missing_is_refused():
     frame = linked_by_hand()
     with pytest.raises(DataError, match=r"in period 14, but .* is None \(1 rows in all\)"):
-        link(frame.filter(~((pl.col("carrier") == "AA") & (pl.col("period") == 15))), ["x"])
+        link_periods(
+            frame.filter(~((pl.col("carrier") == "AA") & (pl.col("period") == 15))), ["x"]
+        )
 
 
 @pytest.mark.parametrize("carrier", ["XX", "aa", ""])

@@ -11,7 +11,8 @@ import polars as pl
 import pytest
 
 from deeppqr import DataError, datasets
-from deeppqr.datasets import BUS_GROUPS, Source
+from deeppqr.datasets._bus import BUS_GROUPS
+from deeppqr.datasets._source import Source
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),

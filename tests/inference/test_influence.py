@@ -8,9 +8,11 @@ import pytest
 import deeppqr
 from deeppqr import DataError, NoInfluenceFunction, Panel
 from deeppqr.inference import reward_influence
-from deeppqr.inference._cluster import Clusters
 from deeppqr.mdp import TabularMDP
-from deeppqr.policy import AbstractPolicyEstimator, Frequency, Logit, LogitPolicy, PolicyFit
+from deeppqr.panel._clusters import Clusters
+from deeppqr.policy import Frequency, Logit
+from deeppqr.policy._logit import LogitPolicy
+from deeppqr.policy._policy import AbstractPolicyEstimator, PolicyFit
 from deeppqr.worlds import KnownCostBus, TabularWorld, random_tabular
 
 STEP = 1e-4

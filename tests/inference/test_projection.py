@@ -7,7 +7,7 @@ import deeppqr
 from deeppqr import DataError, NoInfluenceFunction
 from deeppqr.inference._features import resolve_features, with_extras
 from deeppqr.inference._projection import Moments, _match, specification_test
-from deeppqr.panel import Encoding, StateColumn
+from deeppqr.panel._encoding import Encoding, StateColumn
 from deeppqr.policy import Logit
 from deeppqr.worlds import KnownCostBus, SamqBus, random_tabular
 

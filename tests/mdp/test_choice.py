@@ -6,12 +6,11 @@ import pytest
 from deeppqr.mdp import (
     TabularMDP,
     choice_log_likelihood,
-    gumbel_shocks,
     maxent_log_likelihood,
-    policy_log_likelihood,
     simulate_choices,
     solve_soft,
 )
+from deeppqr.mdp._choice import gumbel_shocks, policy_log_likelihood
 from deeppqr.worlds import random_tabular
 
 

@@ -7,7 +7,9 @@ import pytest
 from scipy.special import logsumexp
 
 from deeppqr import DataError
-from deeppqr.mdp import TabularMDP, evaluate_policy, simulate, solve_soft
+from deeppqr.mdp import TabularMDP, solve_soft
+from deeppqr.mdp._simulate import simulate
+from deeppqr.mdp._tabular import evaluate_policy
 from deeppqr.worlds import random_tabular
 from oracles import empirical_transition, frequency_table, value_iteration
 

@@ -5,8 +5,9 @@ import pytest
 
 import deeppqr
 from deeppqr import AdversarialWarning, DataError
-from deeppqr.policy import AIRL, AIRLPolicy, Given, Training, from_stable_baselines
-from deeppqr.policy._airl import _warn_of_trouble
+from deeppqr.policy import AIRL, Given, Training
+from deeppqr.policy._airl import AIRLPolicy, _warn_of_trouble
+from deeppqr.policy._given import from_stable_baselines
 
 TABULAR = Training(
     width=32, depth=1, members=2, max_steps=1_500, check_every=25, batch_size=2_048

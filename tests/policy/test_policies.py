@@ -8,21 +8,13 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 
 from deeppqr import DataError, Panel
-from deeppqr.policy import (
-    Auto,
-    Boosted,
-    BoostedPolicy,
-    Classifier,
-    Clipped,
-    Frequency,
-    Logit,
-    Network,
-    NetworkPolicy,
-    Training,
-    log_shares,
-    resolve,
-)
-from deeppqr.policy._policy import draw_folds
+from deeppqr.policy import Boosted, Frequency, Logit, Network, Training
+from deeppqr.policy._auto import Auto
+from deeppqr.policy._boosted import BoostedPolicy
+from deeppqr.policy._classifier import Classifier
+from deeppqr.policy._network import NetworkPolicy
+from deeppqr.policy._policy import Clipped, draw_folds, log_shares
+from deeppqr.policy._resolve import resolve
 from oracles import frequency_table
 
 SMALL = Training(width=16, depth=1, members=2, max_steps=300, batch_size=256)

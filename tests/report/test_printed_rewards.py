@@ -5,8 +5,7 @@ import pytest
 
 import deeppqr
 from deeppqr.panel import Panel
-from deeppqr.report import reward_range
-from deeppqr.report._rewards import _written
+from deeppqr.report._rewards import _written, reward_range
 from deeppqr.worlds import random_tabular
 
 STAGES = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}

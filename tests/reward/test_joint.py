@@ -8,19 +8,13 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, StorageError
-from deeppqr._demo import score
-from deeppqr.reward import (
-    RE,
-    AbstractRewardEstimator,
-    AffineReward,
-    Auto,
-    CorrectedReward,
-    Joint,
-    Likelihood,
-)
-from deeppqr.reward._departure import correct
+from deeppqr.metrics import score_reward
+from deeppqr.reward import RE, Auto, Joint, Likelihood
+from deeppqr.reward._departure import CorrectedReward, correct
+from deeppqr.reward._reward import AbstractRewardEstimator
 from deeppqr.reward._reward_basis import linear_basis
 from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
+from deeppqr.reward._temperature import AffineReward
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +37,7 @@ def plain(paper):
 
 def nmse(fit, world):
     states = world.simulate(steps=2_000, units=20, seed=8).state
-    return score("", fit.reward(states), world.reward(states)).nmse
+    return score_reward(fit.reward(states), world.reward(states)).nmse
 
 
 def test_joint_recovers_far_more_than_regression(paper, joint, plain):

@@ -8,9 +8,11 @@ from sklearn.preprocessing import OneHotEncoder
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr._basis import Indicators
+from deeppqr.learners._basis import Indicators
 from deeppqr.policy import Training
-from deeppqr.reward import Linear, Network, Regressor, Table, resolve
+from deeppqr.reward import Linear, Network, Table
+from deeppqr.reward._regression import Regressor
+from deeppqr.reward._resolve import resolve
 
 ONE_HOT = make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))
 

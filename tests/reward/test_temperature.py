@@ -6,7 +6,7 @@ import pytest
 import deeppqr
 from deeppqr import DataError
 from deeppqr.policy import Training
-from deeppqr.reward import select_temperature
+from deeppqr.reward._temperature import select_temperature
 
 STAGES = [
     {},

@@ -9,7 +9,9 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr.policy import ImitationAIRL, from_stable_baselines, log_shares
+from deeppqr.policy import ImitationAIRL
+from deeppqr.policy._given import from_stable_baselines
+from deeppqr.policy._policy import log_shares
 from deeppqr.worlds import random_tabular
 
 ignore_warnings = pytest.mark.filterwarnings("ignore")  # torch's and Gymnasium's own

@@ -12,7 +12,8 @@ import pytest
 from scipy.special import log_softmax
 
 import deeppqr
-from deeppqr.mdp import TabularMDP, evaluate_policy, solve_soft
+from deeppqr.mdp import TabularMDP, solve_soft
+from deeppqr.mdp._tabular import evaluate_policy
 from deeppqr.worlds import TabularWorld
 
 DISCOUNT = 0.9

@@ -6,9 +6,6 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 import pytest
-
-from deeppqr import PQR, DataError, bootstrap, datasets
-from deeppqr.policy import Logit
 from deeppqr.studies import Airline, _airline_fits, find_study, run_study
 from deeppqr.studies._airline import COMPETITORS, IDENTIFIED, POOLED
 from deeppqr.studies._airline_fits import sample_of
@@ -16,6 +13,9 @@ from deeppqr.studies._airline_report import _at_dallas, _competitors, report
 from deeppqr.studies._airline_tables import TOP, Findings, interval
 from deeppqr.studies._claims import AGREES, DISAGREES, UNDECIDED
 from deeppqr.studies._study import complete
+
+from deeppqr import PQR, DataError, bootstrap, datasets
+from deeppqr.policy import Logit
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),

@@ -2,14 +2,14 @@
 
 import polars as pl
 import pytest
-
-from deeppqr import DataError
-from deeppqr.policy import Given
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._methods import METHODS, estimate_pqr
 from deeppqr.studies._paper_rows import selection_row
 from deeppqr.studies._problem import pose
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
+from deeppqr.policy import Given
 
 
 def test_the_study_end_to_end(small, quick, tmp_path):

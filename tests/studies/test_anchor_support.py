@@ -3,13 +3,13 @@
 import numpy as np
 import polars as pl
 import pytest
+from deeppqr.studies import _problem, find_study, run_study
+from deeppqr.studies._oracle import fit_paper
+from deeppqr.studies._problem import pose
 
 from deeppqr import DataError
 from deeppqr.mdp import SoftQLearning
 from deeppqr.policy import Training
-from deeppqr.studies import _problem, find_study, run_study
-from deeppqr.studies._oracle import fit_paper
-from deeppqr.studies._problem import pose
 from deeppqr.worlds import PaperWorld
 
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 10}

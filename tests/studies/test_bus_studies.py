@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
+from deeppqr.studies import find_study, run_study
 
 from deeppqr import DataError
-from deeppqr.studies import find_study, run_study
 
 
 def test_known_cost_bus_in_small(tmp_path):

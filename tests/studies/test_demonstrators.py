@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-
 from deeppqr.studies import _problem
 from deeppqr.studies._convergence_fits import converge
 from deeppqr.studies._problem import pose

@@ -2,7 +2,6 @@
 
 import polars as pl
 import pytest
-
 from deeppqr.studies._claims import (
     Claim,
     Claims,

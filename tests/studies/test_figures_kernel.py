@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 import pytest
-
 from deeppqr.studies._kernel import kernel_complexity, relu_kernel
 
 

@@ -3,11 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
-
-from deeppqr import PQR
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._measure import q_errors
 from deeppqr.studies._problem import pose
+
+from deeppqr import PQR
 
 SMALL = {"p": [2], "scale": [5.0], "units": 20, "seeds": [1]}
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 20}

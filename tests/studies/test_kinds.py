@@ -2,12 +2,12 @@
 
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr.studies import _kinds, _robustness, find_study
 from deeppqr.studies._methods import METHODS
 from deeppqr.studies._state_only import STATE_ONLY
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
 
 
 def test_words_and_estimators_have_the_same_names():

@@ -2,7 +2,6 @@
 
 import polars as pl
 import pytest
-
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._figures import Chart, draw_charts, draw_dots
 from deeppqr.studies._tables import method_table

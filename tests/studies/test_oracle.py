@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-
-from deeppqr import DataError
-from deeppqr.policy import Given
 from deeppqr.studies._methods import METHODS, estimate_pqr, oracle
 from deeppqr.studies._oracle import PaperLikelihood, fit_bus, fit_paper
 from deeppqr.studies._problem import pose
 from deeppqr.studies._tables import Mean, Table
 from deeppqr.studies._variants import TrueAnchorValue, true_continuation
+
+from deeppqr import DataError
+from deeppqr.policy import Given
 
 PAPER = {"world": "paper", "p": 2, "scale": 5.0, "steps": 2000, "units": 20}
 BUS = {"world": "known-cost-bus", "trajectories": 50, "irrelevant": 1}

@@ -3,12 +3,12 @@
 import numpy as np
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._problem import pose, random_anchor
 from deeppqr.studies._state_only import STATE_ONLY
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
 
 CELL = {
     "world": "paper",

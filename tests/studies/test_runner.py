@@ -8,8 +8,6 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr._installed import Installed, installed
 from deeppqr.studies import (
     STUDIES,
@@ -25,6 +23,8 @@ from deeppqr.studies import (
 )
 from deeppqr.studies._cells import cell_name
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
 
 
 class Squares(Study):

@@ -5,13 +5,13 @@ import os
 import numpy as np
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._rust_pqr import BINS, PARAMETERS, PRICES
 from deeppqr.studies._rust_pqr_fits import COLUMNS, draws, estimates, model, project
 from deeppqr.studies._rust_pqr_report import collect, report
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),

@@ -4,11 +4,11 @@ import os
 
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._study import complete
 from deeppqr.studies._table_ix import TABLE_IX
+
+from deeppqr import DataError
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),

@@ -2,12 +2,12 @@
 
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr.studies import find_study, run_study
 from deeppqr.studies._methods import METHODS
 from deeppqr.studies._problem import anchoring, pose, preferences
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
 
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 10}
 WRONG = {"discount": 0.0, "assumed": {"discount": 0.9, "temperature": 2.0}}

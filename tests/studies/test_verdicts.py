@@ -4,10 +4,10 @@ from itertools import product
 
 import polars as pl
 import pytest
-
-from deeppqr import DataError
 from deeppqr.studies import find_study
 from deeppqr.studies._study import complete
+
+from deeppqr import DataError
 
 SEEDS = (1, 2, 3)
 

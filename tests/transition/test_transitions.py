@@ -6,7 +6,11 @@ import pytest
 
 import deeppqr
 from deeppqr.policy import Given
-from deeppqr.transition import Moves, Regression, Steps, Table, learn_transition
+from deeppqr.transition._choice import learn_transition
+from deeppqr.transition._moves import Moves
+from deeppqr.transition._regression import Regression
+from deeppqr.transition._table import Table
+from deeppqr.transition._transition import Steps
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,8 @@ from scipy.integrate import quad
 from scipy.special import logsumexp
 
 from deeppqr import DataError
-from deeppqr.mdp import TabularMDP, World, solve_soft
+from deeppqr.mdp import TabularMDP, solve_soft
+from deeppqr.mdp._simulate import World
 from deeppqr.worlds import KnownCostBus, SamqBus
 
 MILEAGE = np.arange(1.0, 21.0)[:, None]

@@ -161,7 +161,7 @@ def test_demonstrations_follow_the_optimal_policy():
 
 def test_the_fast_simulation_is_the_general_one():
     """The walk along solved lines equals solving every state anew."""
-    from deeppqr.mdp import simulate
+    from deeppqr.mdp._simulate import simulate
 
     world = PaperWorld(p=2, seed=7)
     fast = world.simulate(steps=400, units=8, seed=9)

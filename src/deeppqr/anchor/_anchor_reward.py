@@ -2,18 +2,20 @@
 
 import reprlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from .._own_function import call_with_states
-from .._words import counted, plain
-from ..panel import Encoding
+from .._messages import counted, plain
+from .._stored import ROLE, stored
+from ..panel._encoding import Encoding
+from ..panel._user_function import call_with_states
 
 
+@stored
 @dataclass(frozen=True)
 class AnchorReward:
     """The anchor's reward at encoded states; exactly one of the three is set."""
@@ -21,7 +23,9 @@ class AnchorReward:
     constant: float | None = None
     feature: int | None = None
     """Index of an encoded state column."""
-    function: Callable[[np.ndarray], Any] | None = None
+    function: Callable[[np.ndarray], Any] | None = field(
+        default=None, metadata={ROLE: "anchor_reward"}
+    )
     """Of an array of the state columns as given, objects where one is categorical; it
     returns a number for each row."""
     encoding: Encoding | None = None

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from .._errors import AnchorNeverTaken
-from ..panel import few_states
+from ..panel._cells import few_states
 from ._averager import Averager
 from ._exact import Exact
 from ._linear import Linear
@@ -30,7 +30,7 @@ class Auto(AbstractAnchorSolver):
             solution = structure.solver.solve(problem, key=key)
             return replace(solution, evidence=((structure.name, structure.why),))
         evidence = []
-        if few_states(problem.reach, rows_per_cell=2):
+        if few_states(problem.query_states, rows_per_cell=2):
             try:
                 solution = Exact().solve(problem, key=key)
                 evidence.append(("exact", "chosen: few states, the anchor taken in each"))
@@ -54,9 +54,9 @@ def _fault(problem: AnchorProblem, solution: AnchorSolution) -> str | None:
     """What is wrong with a linear solution, or None."""
     if solution.condition is None or solution.condition > MAX_CONDITION:
         return f"ill-conditioned: {solution.condition:.1e}"
-    reach = problem.reach[:: max(1, len(problem.reach) // 10_000)]
-    value = solution.continuation(reach, problem.log_prob(reach))
-    limit = np.abs(problem.bonus(reach)).max() / (1 - problem.discount)
+    query_states = problem.query_states[:: max(1, len(problem.query_states) // 10_000)]
+    value = solution.continuation(query_states, problem.log_prob(query_states))
+    limit = np.abs(problem.bonus(query_states)).max() / (1 - problem.discount)
     if not np.abs(value).max() <= 2 * limit:
         return f"values up to {np.abs(value).max():.2g} break the bound {limit:.2g}"
     return None

@@ -14,8 +14,9 @@ from scipy.spatial import cKDTree
 
 from .._errors import DataError
 from .._random import integer_seed
-from .._scale import spread
-from ..panel import Cells
+from .._stored import stored
+from ..learners._scaling import spread
+from ..panel._cells import Cells
 from ._problem import (
     AbstractAnchorSolver,
     AbstractStateFunction,
@@ -82,6 +83,7 @@ class Averager(AbstractAnchorSolver):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Neighbours:
     """Nearest neighbours in standardised states; every distinct state is a node.
@@ -123,6 +125,7 @@ class Neighbours:
         return pooled[0][where].sum(axis=1) / np.where(mass > 0, mass, 1.0)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Forest:
     """A forest's splits as plain arrays; every leaf is a node.
@@ -190,6 +193,7 @@ class Forest:
         return pooled[where].mean(axis=1)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AveragerFunction(AbstractStateFunction):
     """The average, at any state, of the solved targets."""

@@ -9,7 +9,8 @@ from scipy import sparse
 from scipy.sparse.linalg import onenormest, splu
 
 from .._errors import AnchorNeverTaken
-from ..panel import Cells
+from .._stored import stored
+from ..panel._cells import Cells
 from ._problem import (
     AbstractAnchorSolver,
     AbstractStateFunction,
@@ -62,6 +63,7 @@ def solve_bellman(
     return splu(system).solve(target)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TableFunction(AbstractStateFunction):
     """A function known at finitely many states."""
@@ -84,7 +86,7 @@ class Exact(AbstractAnchorSolver):
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
         del key
-        cells = Cells.of(problem.reach)
+        cells = Cells.of(problem.query_states)
         moves = count_moves(
             cells, problem.state, problem.next_state, problem.ends, problem.weight
         )

@@ -11,9 +11,10 @@ from jaxtyping import Float
 from sklearn.base import clone
 
 from .._errors import NotConvergedWarning
-from .._network import Ensemble, Predict, Training, squared_error, train
+from .._stored import stored
+from ..learners._network import Ensemble, Predict, Training, squared_error, train
+from ..learners._sklearn import fit_weighted, seeded
 from ..progress import track
-from .._sklearn import fit_weighted, seeded
 from ._problem import (
     AbstractAnchorSolver,
     AbstractStateFunction,
@@ -180,6 +181,7 @@ def _rounds_needed(discount: float, tol: float) -> int:
     return min(5_000, 10 + int(np.ceil(np.log(missing) / np.log(discount))))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RegressorFunction(AbstractStateFunction):
     """A fitted scikit-learn regressor."""
@@ -196,6 +198,7 @@ class RegressorFunction(AbstractStateFunction):
         return np.asarray(self.estimator.predict(state), np.float64).reshape(len(state))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class NetworkFunction(AbstractStateFunction):
     """The mean of an ensemble, in the target's units."""

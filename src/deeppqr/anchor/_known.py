@@ -7,8 +7,10 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..mdp import Law, check_transition
-from ..panel import Cells, Panel
+from ..mdp._law import Law
+from ..mdp._tabular import check_transition
+from ..panel._cells import Cells
+from ..panel._panel import Panel
 from ._exact import TableFunction, condition_number, solve_bellman
 from ._problem import AbstractAnchorSolver, AnchorProblem, AnchorSolution
 

@@ -14,10 +14,11 @@ from jaxtyping import Float
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
-from .._basis import RandomFeatures, penalty
 from .._errors import DataError
-from ..mdp import Law
-from ..panel import Cells
+from .._stored import stored
+from ..learners._basis import RandomFeatures, penalty
+from ..mdp._law import Law
+from ..panel._cells import Cells
 from ._linear import LinearFunction, solve_scaled
 from ._problem import (
     AbstractAnchorSolver,
@@ -58,7 +59,7 @@ class KnownLaw(AbstractAnchorSolver):
 
     def _project(self, problem: AnchorProblem, key) -> AnchorSolution:
         """LSTD with the next features averaged over draws, at all states of the panel."""
-        state = np.unique(problem.reach, axis=0)
+        state = np.unique(problem.query_states, axis=0)
         state = state[:: max(1, len(state) // 20_000)]
         features = RandomFeatures().fit(state, problem.log_prob, key=key)
         evaluate = lambda at: features(at, problem.log_prob(at))
@@ -79,6 +80,7 @@ class KnownLaw(AbstractAnchorSolver):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RolledFunction(AbstractStateFunction):
     """h at any state, by following the anchor from it."""
@@ -126,11 +128,11 @@ class RolledFunction(AbstractStateFunction):
     def _follow(self, state: np.ndarray):
         """Every state the anchor can lead to, the queried ones first, and the moves."""
         known, rest, sources, targets, weights = state, [], [], [], []
-        expanded, reach = 0, 1.0
+        expanded, remaining = 0, 1.0
         while expanded < len(known):
             frontier, first = known[expanded:], expanded
-            expanded, reach = len(known), reach * self.discount
-            if reach < self.tol:  # what lies beyond is discounted to nothing
+            expanded, remaining = len(known), remaining * self.discount
+            if remaining < self.tol:  # what lies beyond is discounted to nothing
                 rest.append(np.zeros(len(frontier)))
                 break
             outcomes = self.transition.outcomes(frontier, self.anchor_label)

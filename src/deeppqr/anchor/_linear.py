@@ -5,14 +5,15 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._basis import (
+from .._stored import stored
+from ..learners._basis import (
     AbstractBasis,
     AbstractFeatures,
     Indicators,
     RandomFeatures,
     penalty,
 )
-from ..panel import few_states
+from ..panel._cells import few_states
 from ._problem import (
     AbstractAnchorSolver,
     AbstractStateFunction,
@@ -48,7 +49,7 @@ class Linear(AbstractAnchorSolver):
     ridge: float = 100.0
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        basis = self.basis or default_basis(problem.state, problem.reach)
+        basis = self.basis or default_basis(problem.state, problem.query_states)
         ridge = 0.0 if isinstance(basis, Indicators) else self.ridge
         features = basis.fit(problem.state, problem.log_prob, key=key)
         here = features(problem.state, problem.log_prob(problem.state))
@@ -70,6 +71,7 @@ class Linear(AbstractAnchorSolver):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LinearFunction(AbstractStateFunction):
     """A linear function of features."""
@@ -81,12 +83,12 @@ class LinearFunction(AbstractStateFunction):
         return self.features(state, log_prob) @ self.theta
 
 
-def default_basis(state: np.ndarray, reach: np.ndarray) -> AbstractBasis:
+def default_basis(state: np.ndarray, query_states: np.ndarray) -> AbstractBasis:
     """Indicators where every state that matters occurs, else random ridges."""
-    from ..panel import Cells
+    from ..panel._cells import Cells
 
     if few_states(state, rows_per_cell=2, max_cells=500):
-        if (Cells.of(state).locate(reach) >= 0).all():
+        if (Cells.of(state).locate(query_states) >= 0).all():
             return Indicators()
     return RandomFeatures()
 

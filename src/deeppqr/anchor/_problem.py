@@ -19,11 +19,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
-from ..policy import AbstractPolicy
+from .._stored import stored
+from ..policy._policy import AbstractPolicy
 
 
+@stored
 @dataclass(frozen=True, eq=False)
-class Surprise:
+class LogProbBonus:
     """-log pi(anchor | s): what the anchor adds to V at temperature one, beside h."""
 
     policy: AbstractPolicy
@@ -48,7 +50,7 @@ class AnchorProblem:
     """The estimated policy."""
     bonus: Callable[[np.ndarray], np.ndarray]
     """What the anchor adds to V beside h: -log pi(anchor | s), or g(s)."""
-    reach: Float[np.ndarray, "any_row state_feature"]
+    query_states: Float[np.ndarray, "any_row state_feature"]
     """Every state at which the answer will be needed."""
     discount: float
     anchor_label: Any

@@ -8,17 +8,18 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import ndtri
 
-from .._basis import penalty
 from .._errors import DataError
-from .._scale import spread
-from ..panel import Cells
+from .._stored import stored
+from ..learners._basis import penalty
+from ..learners._scaling import spread
+from ..panel._cells import Cells
 from ._averager import Neighbours
 from ._problem import (
     AbstractAnchorSolver,
     AbstractStateFunction,
     AnchorProblem,
     AnchorSolution,
-    Surprise,
+    LogProbBonus,
 )
 
 ROUNDING = 1e-8
@@ -87,7 +88,7 @@ class SelfLoop(AbstractAnchorSolver):
             )
         gain = 1 / (1 - problem.discount)
         # What is known of the policy at a state is handed to the function; g is not.
-        if isinstance(problem.bonus, Surprise):
+        if isinstance(problem.bonus, LogProbBonus):
             continuation = SelfLoopFunction(gain, problem.bonus.anchor, None)
         else:
             continuation = SelfLoopFunction(gain, None, problem.bonus)
@@ -150,6 +151,7 @@ class Renewal(AbstractAnchorSolver):
             )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ConstantFunction(AbstractStateFunction):
     """The same number in every state."""
@@ -161,20 +163,21 @@ class ConstantFunction(AbstractStateFunction):
         return np.full(len(state), self.level)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class SelfLoopFunction(AbstractStateFunction):
     """A multiple of what the anchor adds in a state."""
 
     gain: float
     anchor: int | None
-    """The action whose -log-probability is added; None where `anchor_reward` is."""
-    anchor_reward: Callable[[np.ndarray], np.ndarray] | None
+    """The action whose -log-probability is added; None where `bonus` is."""
+    bonus: Callable[[np.ndarray], np.ndarray] | None
 
     def __call__(self, state, log_prob):
         if self.anchor is not None:
             return -self.gain * log_prob[:, self.anchor]
-        assert self.anchor_reward is not None
-        return self.gain * self.anchor_reward(state)
+        assert self.bonus is not None
+        return self.gain * self.bonus(state)
 
 
 @dataclass(frozen=True)
@@ -305,7 +308,7 @@ def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
         yield _Targets(["the end"], ends, np.arange(len(ends)), np.ones(1))
     seen = lambda state: np.concatenate([state, problem.log_prob(state)], axis=1)
     there = seen(problem.next_state[follows])
-    anywhere = seen(problem.reach[:: max(1, len(problem.reach) // 10_000)])
+    anywhere = seen(problem.query_states[:: max(1, len(problem.query_states) // 10_000)])
     ratio = there.std(axis=0) / spread(np.concatenate([anywhere, there]))
     vary = np.flatnonzero(ratio > ROUNDING)
     width = problem.state.shape[1]
@@ -383,7 +386,7 @@ def _one_next_state(problem: AnchorProblem) -> bool:
 
 
 def _rounding(problem: AnchorProblem) -> Float[np.ndarray, " state_feature"]:
-    return ROUNDING * spread(problem.reach)
+    return ROUNDING * spread(problem.query_states)
 
 
 def _counted(problem: AnchorProblem) -> AnchorProblem:

@@ -8,8 +8,9 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from ..panel import Panel
-from ..policy import AbstractPolicy
+from .._stored import stored
+from ..panel._panel import Panel
+from ..policy._policy import AbstractPolicy
 from ._anchor_reward import AnchorReward
 from ._problem import AbstractStateFunction, AnchorProblem
 
@@ -33,6 +34,7 @@ class AbstractValue(ABC):
     def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated: ...
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AnchoredValue(AbstractValue):
     r"""Q and V, identified by the anchor.
@@ -105,7 +107,7 @@ def anchor_problem(
         weight=panel.weight[rows],
         log_prob=policy.log_prob,
         bonus=bonus,
-        reach=np.concatenate([panel.state, seen]),
+        query_states=np.concatenate([panel.state, seen]),
         discount=discount,
         anchor_label=panel.actions[anchor],
     )

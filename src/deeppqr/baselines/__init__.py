@@ -1,21 +1,16 @@
 """The paper's competing methods behind one interface; each says which truth it is given."""
 
-from ._baseline import AbstractBaseline as AbstractBaseline
-from ._baseline import BaselineFit as BaselineFit
 from ._bus_costs import bus_costs as bus_costs
 from ._ccp import NPL as NPL
 from ._ccp import HotzMiller as HotzMiller
 from ._cloning import BehaviouralCloning as BehaviouralCloning
 from ._dairl import DAIRL as DAIRL
-from ._law import AbstractLaw as AbstractLaw
 from ._law import CountedLaw as CountedLaw
 from ._law import KnownLaw as KnownLaw
 from ._law import MileageIncrements as MileageIncrements
 from ._maxent import MaxEntIRL as MaxEntIRL
 from ._nfxp import NFXP as NFXP
 from ._splgd import SPLGD as SPLGD
-from ._structural import AbstractStructural as AbstractStructural
 from ._structural import LinearReward as LinearReward
-from ._structural import StructuralFit as StructuralFit
 from ._tdccp import TDCCP as TDCCP
 from ._zero import Zero as Zero

@@ -22,7 +22,7 @@ class Point(NamedTuple):
     information: Float[np.ndarray, "parameter parameter"]
 
 
-class Summit(NamedTuple):
+class Maximum(NamedTuple):
     """Where the ascent ended."""
 
     theta: Float[np.ndarray, " parameter"]
@@ -67,14 +67,14 @@ class Choices:
         return score.T @ score
 
 
-def climb(
+def maximise_likelihood(
     at: Callable[[np.ndarray], Point],
     start: Float[np.ndarray, " parameter"],
     names: Sequence[str],
     *,
     tol: float,
     max_steps: int,
-) -> Summit:
+) -> Maximum:
     """Scoring steps, halved until the likelihood rises, to a flat place.
 
     `tol` bounds the squared length of the step that is left, in standard errors.
@@ -83,7 +83,7 @@ def climb(
     for step in range(1, max_steps + 1):
         move = solve_information(here.information, here.gradient, names)
         if float(here.gradient @ move) < tol:
-            return Summit(theta, step - 1)
+            return Maximum(theta, step - 1)
         slack = 1e-12 * (1 + abs(here.log_likelihood))
         share = 1.0
         there = at(theta + move)
@@ -97,7 +97,7 @@ def climb(
         NotConvergedWarning,
         stacklevel=3,
     )
-    return Summit(theta, max_steps)
+    return Maximum(theta, max_steps)
 
 
 def solve_information(information, target, names: Sequence[str]) -> np.ndarray:

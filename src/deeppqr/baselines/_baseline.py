@@ -9,11 +9,12 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
-from .. import policy as policy_stage
 from .._errors import DataError
-from ..anchor import AnchorReward, resolve_anchor_reward
-from ..panel import Encoding, Panel, action_index
-from ..policy import AbstractPolicy
+from ..anchor._anchor_reward import AnchorReward, resolve_anchor_reward
+from ..panel._encoding import Encoding
+from ..panel._panel import Panel, action_index
+from ..policy._policy import AbstractPolicy, clip
+from ..policy._resolve import resolve as resolve_policy
 
 NOTHING = "nothing"
 WIDTH = 78
@@ -125,5 +126,5 @@ class GroundedReward:
 
 def fit_policy(policy: Any, panel: Panel, *, seed: int) -> tuple[AbstractPolicy, str]:
     """The estimated policy and a note on it; zeros are raised to a small probability."""
-    fit = policy_stage.resolve(policy).fit(panel, key=jr.key(seed))
-    return policy_stage.clip(fit.policy, panel), fit.note
+    fit = resolve_policy(policy).fit(panel, key=jr.key(seed))
+    return clip(fit.policy, panel), fit.note

@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import NotConvergedWarning
-from ..mdp import check_preferences
-from ..panel import Panel, require_panel
-from ..policy import Logit
-from ._ascent import Choices, Point, climb, law_slope, two_step_precision
+from ..mdp._tabular import check_preferences
+from ..panel._panel import Panel, require_panel
+from ..policy._logit import Logit
+from ._ascent import Choices, Point, law_slope, maximise_likelihood, two_step_precision
 from ._baseline import fit_policy
 from ._law import AbstractLaw, CountedLaw
 from ._nfxp import TOL, assemble, free_names
@@ -21,7 +21,7 @@ from ._structural import (
     LinearReward,
     Problem,
     StructuralFit,
-    pose,
+    build_problem,
 )
 
 POLICY = Logit(degree=3, ridge=1e-6)
@@ -143,7 +143,9 @@ def iterate_policy(
     require_panel(panel)
     begin = time.perf_counter()
     reward = settings.reward
-    problem = pose(panel, reward, settings.law, settings.discount, settings.temperature)
+    problem = build_problem(
+        panel, reward, settings.law, settings.discount, settings.temperature
+    )
     policy, policy_note = fit_policy(settings.policy, panel, seed=settings.seed)
     log_policy = policy.log_prob(problem.cells.states)
     names = free_names(reward)
@@ -185,4 +187,4 @@ def maximise_pseudo(
         choices = Choices.of(values.q(theta), values.slope, problem.temperature)
         return choices.point(problem.counts)
 
-    return climb(at, start, names, tol=TOL, max_steps=max_steps).theta
+    return maximise_likelihood(at, start, names, tol=TOL, max_steps=max_steps).theta

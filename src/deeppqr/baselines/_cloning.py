@@ -3,16 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from .. import policy as policy_stage
 from .._random import check_seed
-from ..mdp import check_preferences
-from ..panel import require_panel
-from ._baseline import (
-    NOTHING,
-    AbstractBaseline,
-    BaselineFit,
-    fit_policy,
-)
+from ..mdp._tabular import check_preferences
+from ..panel._panel import require_panel
+from ..policy._resolve import resolve as resolve_policy
+from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
 from ._maxent import EnergyReward
 
 
@@ -43,7 +38,7 @@ class BehaviouralCloning(AbstractBaseline):
     def __post_init__(self):
         check_preferences(0.0, self.temperature)
         check_seed(self.seed)
-        policy_stage.resolve(self.policy)
+        resolve_policy(self.policy)
 
     def fit(self, panel):
         require_panel(panel)

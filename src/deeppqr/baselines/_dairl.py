@@ -7,12 +7,13 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
-from .. import policy as policy_stage
 from .._errors import DataError
-from .._network import Ensemble, Training
 from .._random import check_seed
-from ..mdp import check_preferences
-from ..panel import Cells, Panel, few_states, require_panel
+from ..learners._network import Ensemble, Training
+from ..mdp._tabular import check_preferences
+from ..panel._cells import Cells, few_states
+from ..panel._panel import Panel, require_panel
+from ..policy._resolve import resolve as resolve_policy
 from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
 from ._discriminator import Transitions, fit_networks, fit_tables
 
@@ -67,7 +68,7 @@ class DAIRL(AbstractBaseline):
     def __post_init__(self):
         check_preferences(self.discount, self.temperature)
         check_seed(self.seed)
-        policy_stage.resolve(self.policy)
+        resolve_policy(self.policy)
         for name, known in (
             ("generator", ("policy", "uniform")),
             ("form", ("auto", "table", "network")),

@@ -16,10 +16,10 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from .._network import Ensemble, Training, _build, _optimiser, standardise
+from ..learners._network import Ensemble, Training, _build, _optimiser, standardise
+from ..learners._scaling import spread
+from ..panel._cells import Cells
 from ..progress import track
-from .._scale import spread
-from ..panel import Cells
 
 
 @dataclass(frozen=True, eq=False)

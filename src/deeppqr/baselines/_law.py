@@ -9,8 +9,9 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
-from ..mdp import check_transition
-from ..panel import Cells, Panel
+from ..mdp._tabular import check_transition
+from ..panel._cells import Cells
+from ..panel._panel import Panel
 from ._baseline import NOTHING
 
 

@@ -6,18 +6,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from .. import policy as policy_stage
 from .._errors import DataError
 from .._random import check_seed
-from ..mdp import check_preferences
-from ..panel import Panel, action_index, require_panel
-from ..policy import AbstractPolicy
-from ._baseline import (
-    NOTHING,
-    AbstractBaseline,
-    BaselineFit,
-    fit_policy,
-)
+from ..mdp._tabular import check_preferences
+from ..panel._panel import Panel, action_index, require_panel
+from ..policy._policy import AbstractPolicy
+from ..policy._resolve import resolve as resolve_policy
+from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
 
 
 @dataclass(frozen=True)
@@ -55,7 +50,7 @@ class MaxEntIRL(AbstractBaseline):
     def __post_init__(self):
         check_preferences(0.0, self.temperature)
         check_seed(self.seed)
-        policy_stage.resolve(self.policy)
+        resolve_policy(self.policy)
         _check_origin(self.q_at_origin)
 
     def fit(self, panel):

@@ -8,27 +8,33 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..mdp import SoftSolution, TabularMDP, check_preferences, solve_soft
-from ..panel import Panel, require_panel
+from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
+from ..panel._panel import Panel, require_panel
 from ._ascent import (
     Choices,
     Point,
     Precision,
-    climb,
     clustered,
     law_slope,
+    maximise_likelihood,
     solve_information,
     symmetric,
     two_step_precision,
 )
-from ._law import AbstractLaw, AbstractLawFit, CountedLaw, MileageFit, share_names
+from ._law import (
+    AbstractLaw,
+    AbstractLawFit,
+    CountedLaw,
+    MileageFit,
+    share_names,
+)
 from ._structural import (
     AbstractStructural,
     LinearReward,
     Problem,
     StructuralFit,
     TabularQ,
-    pose,
+    build_problem,
 )
 
 TOL = 1e-14
@@ -77,12 +83,16 @@ class NFXP(AbstractStructural):
     def fit(self, panel):
         require_panel(panel)
         start = time.perf_counter()
-        problem = pose(panel, self.reward, self.law, self.discount, self.temperature)
+        problem = build_problem(
+            panel, self.reward, self.law, self.discount, self.temperature
+        )
         names = free_names(self.reward)
         inner = Inner(problem)
         at = lambda theta: inner.choices(theta).point(problem.counts)
         first = np.zeros(len(names))
-        theta, num_steps = climb(at, first, names, tol=TOL, max_steps=self.max_steps)
+        theta, num_steps = maximise_likelihood(
+            at, first, names, tol=TOL, max_steps=self.max_steps
+        )
         if self.full:
             found = maximise_jointly(problem, theta, names, max_steps=self.max_steps)
             problem, theta = found.problem, found.theta
@@ -162,7 +172,7 @@ def maximise_jointly(problem: Problem, theta, names, *, max_steps: int) -> Joint
         return Point(point.log_likelihood + law.at(shares).log_likelihood, total, curvature)
 
     start = np.concatenate([theta, law.shares[:-1]])
-    found = climb(at, start, both, tol=TOL, max_steps=max_steps)
+    found = maximise_likelihood(at, start, both, tol=TOL, max_steps=max_steps)
     shares = complete_shares(found.theta[size:])
     return Joint(replace(problem, law=law.at(shares)), found.theta[:size], found.num_steps)
 
@@ -243,7 +253,7 @@ def free_names(reward: LinearReward) -> list[str]:
     return [reward.names[place] for place in reward.free]
 
 
-def told(reward: LinearReward, law_given: str) -> str:
+def describe_given(reward: LinearReward, law_given: str) -> str:
     """Which truth these settings hand over."""
     parts = [f"{name} = {value:g}" for name, value in reward.fixed.items()]
     if law_given != "nothing":
@@ -268,7 +278,7 @@ def assemble(
     covariance, by_unit = (with_fixed(reward, matrix) for matrix in precision)
     return StructuralFit(
         method=method,
-        given=told(reward, law.given),
+        given=describe_given(reward, law.given),
         actions=panel.actions,
         encoding=panel.encoding,
         reward_form=reward,

@@ -9,10 +9,11 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 from scipy.special import log_softmax, logsumexp
 
-from .._basis import AbstractFeatures, Indicators, RandomFeatures, penalty
 from .._random import numpy_rng
-from ..panel import Cells, Panel, few_states
-from ..policy import AbstractPolicy
+from ..learners._basis import AbstractFeatures, Indicators, RandomFeatures, penalty
+from ..panel._cells import Cells, few_states
+from ..panel._panel import Panel
+from ..policy._policy import AbstractPolicy
 
 Design = Callable[[np.ndarray], np.ndarray]
 """Encoded states to psi(s, a), shape (row, action, parameter)."""
@@ -72,7 +73,7 @@ class PlannedPolicy(AbstractPolicy):
         return log_softmax(q / self.temperature, axis=1)
 
 
-def pose(
+def build_planning_problem(
     panel: Panel, design: Design, *, max_rows: int, key: PRNGKeyArray
 ) -> PlanningProblem:
     """The problem on a panel: every distinct state if they are few, else some rows."""

@@ -10,11 +10,11 @@ from jaxtyping import Float
 
 from .._errors import DataError, NotConvergedWarning
 from .._random import check_seed
-from .._scale import spread
-from ..mdp import check_preferences
-from ..panel import Panel, require_panel
+from ..learners._scaling import spread
+from ..mdp._tabular import check_preferences
+from ..panel._panel import Panel, require_panel
 from ._baseline import NOTHING, AbstractBaseline, BaselineFit
-from ._planning import plan_and_learn, pose
+from ._planning import build_planning_problem, plan_and_learn
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,9 @@ class SPLGD(AbstractBaseline):
         return self._fitted(panel, features, theta, "the true Q and V", None, note)
 
     def _learned(self, panel: Panel, features: "LinearFeatures") -> BaselineFit:
-        problem = pose(panel, features, max_rows=self.max_rows, key=jr.key(self.seed))
+        problem = build_planning_problem(
+            panel, features, max_rows=self.max_rows, key=jr.key(self.seed)
+        )
         planned = plan_and_learn(
             problem,
             discount=self.discount,

@@ -10,13 +10,15 @@ from jaxtyping import Float, Int
 from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
-from ..panel import Cells, Encoding, Panel
-from ..reward import checked_features
+from ..panel._cells import Cells
+from ..panel._encoding import Encoding
+from ..panel._panel import Panel
+from ..reward._reward_basis import checked_features
 from ._baseline import WIDTH
 from ._law import AbstractLaw, AbstractLawFit
 
 if TYPE_CHECKING:
-    from ..report import Estimates
+    from ..report._estimates import Estimates
 
 StateFunction = Callable[[np.ndarray], np.ndarray]
 """Encoded states to an array with one row per state."""
@@ -118,7 +120,7 @@ class Problem:
         return np.eye(len(moves)) - self.discount * moves
 
 
-def pose(
+def build_problem(
     panel: Panel, reward: LinearReward, law: AbstractLaw, discount: float, scale: float
 ) -> Problem:
     """The problem that a panel poses; `scale` is the temperature."""
@@ -219,7 +221,7 @@ class StructuralFit:
 
     def estimates(self, *, clustered: bool = False) -> "Estimates":
         """The table of theta and of the shares."""
-        from ..report import Estimates
+        from ..report._estimates import Estimates
 
         facts = {
             "discount": f"{self.discount:g}",

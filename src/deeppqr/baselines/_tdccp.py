@@ -8,13 +8,20 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
-from ..mdp import check_preferences
-from ..panel import Panel, require_panel
-from ..policy import AbstractPolicy
-from ._ascent import Choices, Precision, climb, clustered, solve_information, symmetric
+from ..mdp._tabular import check_preferences
+from ..panel._panel import Panel, require_panel
+from ..policy._policy import AbstractPolicy
+from ._ascent import (
+    Choices,
+    Precision,
+    clustered,
+    maximise_likelihood,
+    solve_information,
+    symmetric,
+)
 from ._baseline import fit_policy
 from ._ccp import POLICY
-from ._nfxp import TOL, free_names, told, with_fixed, with_known
+from ._nfxp import TOL, describe_given, free_names, with_fixed, with_known
 from ._structural import AbstractStructural, LinearReward, StructuralFit
 
 
@@ -78,7 +85,7 @@ class TDCCP(AbstractStructural):
         counts = np.zeros(level.shape)
         counts[np.arange(len(panel)), panel.action] = panel.weight
         at = lambda theta: Choices.of(level + slope @ theta, slope, self.temperature)
-        theta, num_steps = climb(
+        theta, num_steps = maximise_likelihood(
             lambda theta: at(theta).point(counts),
             np.zeros(len(names)),
             names,
@@ -91,7 +98,7 @@ class TDCCP(AbstractStructural):
         seconds = time.perf_counter() - begin
         return StructuralFit(
             method="TD-CCP (semi-gradient)",
-            given=told(self.reward, "nothing"),
+            given=describe_given(self.reward, "nothing"),
             actions=panel.actions,
             encoding=panel.encoding,
             reward_form=self.reward,

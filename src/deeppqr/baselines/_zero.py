@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ..panel import require_panel
+from ..panel._panel import require_panel
 from ._baseline import NOTHING, AbstractBaseline, BaselineFit
 
 

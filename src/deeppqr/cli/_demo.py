@@ -3,7 +3,11 @@
 import argparse
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import deeppqr
+
+from .._files import new_folder, refuse_existing
 from ._common import add_common, say
 
 
@@ -20,20 +24,75 @@ def register(jobs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from .._demo import run_demo
-    from .._files import refuse_existing
+    """Leave the fit, the comparison, its figure and the data in a new folder."""
+    import polars as pl
 
-    folder = arguments.out or _free_name()
+    folder, seed = arguments.out or _free_name(), arguments.seed
     refuse_existing(folder)
-    text = run_demo(
-        folder,
-        p=arguments.p,
-        reward_scale=arguments.reward_scale,
-        steps=arguments.steps,
-        seed=arguments.seed,
-        say=lambda line: say(arguments, line),
+    world = deeppqr.worlds.PaperWorld(
+        p=arguments.p, reward_scale=arguments.reward_scale, seed=seed
     )
-    say(arguments, text)
+    with new_folder(folder) as partial:
+        say(
+            arguments,
+            f"Simulating {arguments.steps:,} decisions of an optimal agent with "
+            f"{arguments.p} state variables",
+        )
+        panel = world.simulate(steps=arguments.steps, seed=seed + 1)
+        say(arguments, "Fitting: policy, anchor value, reward")
+        fit = deeppqr.PQR(discount=world.discount, anchor=0, seed=seed).fit(panel)
+        # Fresh demonstrations, thinned: states of the same law that were not fitted.
+        states = world.simulate(steps=arguments.steps, seed=seed + 2).state[::10]
+        scores = compare(world, fit, states)
+        fit.save(partial / "fit")
+        panel.to_frame().write_parquet(partial / "demonstrations.parquet")
+        rows = [{"method": name, **score._asdict()} for name, score in scores.items()]
+        pl.DataFrame(rows).write_csv(partial / "table.csv")
+        _draw(world, fit, states, partial / "rewards.png")
+        text = f"{fit.summary()}\n\n{format_scores(scores)}"
+        (partial / "report.txt").write_text(text + "\n", encoding="utf-8")
+    say(
+        arguments,
+        f"{text}\n\nIn {folder}/: fit/ (the model), table.csv, rewards.png, report.txt and "
+        "demonstrations.parquet",
+    )
+
+
+def compare(world: Any, fit: "deeppqr.Fit", states: Any) -> dict[str, Any]:
+    """The score of PQR's reward beside those of what is often taken for a reward."""
+    truth, q = world.reward(states), fit.q(states)
+    estimates = {
+        "PQR": fit.reward(states),
+        "Q read as the reward, minus Q(anchor)": q - q[:, :1],
+        "Q read as the reward": q,
+        "predicting zero": 0.0 * truth,
+    }
+    score = deeppqr.metrics.score_reward
+    return {name: score(reward, truth) for name, reward in estimates.items()}
+
+
+def format_scores(scores: dict[str, Any]) -> str:
+    """The comparison as a text table."""
+    lines = [f"{'Reward recovered by':<40}{'MSE':>10}{'NMSE':>10}{'corr.':>8}"]
+    for name, score in scores.items():
+        mse, nmse = f"{score.mse:.3g}", f"{score.nmse:.3g}"
+        lines.append(f"{name:<40}{mse:>10}{nmse:>10}{score.correlation:>8.2f}")
+    lines.append("NMSE 1 is as good as predicting zero; the anchor's reward is not scored.")
+    return "\n".join(lines)
+
+
+def _draw(world: Any, fit: "deeppqr.Fit", states: Any, path: Path) -> None:
+    """Estimated against true rewards: PQR beside Q read as the reward."""
+    from ..report._figures import scatter_rewards
+
+    q = fit.q(states)
+    scatter_rewards(
+        world.reward(states),
+        {"PQR": fit.reward(states), "Q read as the reward, minus Q(anchor)": q - q[:, :1]},
+        actions=fit.actions,
+        anchor=fit.anchor,
+        path=path,
+    )
 
 
 def _free_name() -> Path:

@@ -4,17 +4,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from .._errors import DataError
-from .._words import did_you_mean
-from ._common import add_common, say
+import deeppqr
 
-# The names of the stages, written out: to import them would take longer than the help.
-POLICIES = ("auto", "frequency", "logit", "network", "boosted", "airl")
-ANCHOR_VALUES = (
-    *("auto", "exact", "linear", "averager", "fitted"),
-    *("exit", "self-loop", "renewal"),
-)
-REWARDS = ("auto", "joint", "likelihood", "regression", "table", "linear", "network")
+from .._errors import DataError
+from .._files import refuse_existing
+from .._messages import did_you_mean
+from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
+from ._common import add_common, say
 
 
 def register(jobs) -> None:
@@ -61,12 +57,8 @@ def register(jobs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from .._files import refuse_existing
-    from .._pqr import PQR
-    from ..panel import Panel
-
     refuse_existing(arguments.out)
-    panel = Panel.from_file(
+    panel = deeppqr.Panel.from_file(
         arguments.data,
         state=arguments.state,
         action=arguments.action,
@@ -78,7 +70,7 @@ def run(arguments: argparse.Namespace) -> None:
         weight=arguments.weight,
         gaps=arguments.gaps,
     )
-    model = PQR(
+    model = deeppqr.PQR(
         discount=arguments.discount,
         anchor=find_label(panel.actions, arguments.anchor),
         anchor_reward=_number_or_text(arguments.anchor_reward),

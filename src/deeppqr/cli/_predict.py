@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+import deeppqr
+
 from .._errors import DataError
 from ._common import add_quiet, check_table_name, say, write_table
 
@@ -20,11 +22,10 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
     import polars as pl
 
-    from .._storage import load
-    from ..panel import read_file
+    from ..panel._panel import read_file
 
     check_table_name(arguments.out)
-    fit = load(arguments.fit)
+    fit = deeppqr.load(arguments.fit)
     states = read_file(arguments.states)
     columns: dict[str, np.ndarray] = {}
     tables = {

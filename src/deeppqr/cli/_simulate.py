@@ -3,7 +3,9 @@
 import argparse
 from pathlib import Path
 
-from .._words import counted
+import deeppqr
+
+from .._messages import counted
 from ._common import add_common, check_table_name, say, write_table
 
 
@@ -25,8 +27,6 @@ def register(jobs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from .. import worlds
-
     check_table_name(arguments.out)
     preferences = {
         "discount": arguments.discount,
@@ -34,11 +34,13 @@ def run(arguments: argparse.Namespace) -> None:
         "seed": arguments.world_seed,
     }
     if arguments.world == "paper":
-        world = worlds.PaperWorld(
+        world = deeppqr.worlds.PaperWorld(
             p=arguments.p, reward_scale=arguments.reward_scale, **preferences
         )
     else:
-        world = worlds.random_tabular(arguments.states, arguments.actions, **preferences)
+        world = deeppqr.worlds.random_tabular(
+            arguments.states, arguments.actions, **preferences
+        )
     panel = world.simulate(
         steps=arguments.steps, units=arguments.units, seed=arguments.seed
     )

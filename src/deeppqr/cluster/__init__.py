@@ -1,7 +1,6 @@
 """Where replicates run: here, on all cores, or on a Ray cluster, with the same results."""
 
 from ._cores import Cores as Cores
-from ._executor import CannotSend as CannotSend
 from ._executor import Executor as Executor
 from ._executor import Failed as Failed
 from ._executor import Here as Here

@@ -1,8 +1,5 @@
 """What agents would do if the world were another one."""
 
-from ._changed import ChangedStates as ChangedStates
 from ._changed import MeansAt as MeansAt
 from ._changed import changed_states as changed_states
 from ._demand import demand as demand
-from ._demand import stationary_distribution as stationary_distribution
-from ._support import Support as Support

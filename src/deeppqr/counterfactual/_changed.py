@@ -14,9 +14,10 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from .._own_function import call_with_states
-from ..inference import Bands, Bootstrap, bootstrap, require_model
-from ..panel import Panel, require_panel
+from ..inference._bands import Bands
+from ..inference._bootstrap import Bootstrap, bootstrap, require_model
+from ..panel._panel import Panel, require_panel
+from ..panel._user_function import call_with_states
 from ._support import Support, find_support
 
 if TYPE_CHECKING:

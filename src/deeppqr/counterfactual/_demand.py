@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from .._errors import DataError
-from ..mdp import TabularMDP, check_preferences, check_transition, solve_soft
+from ..mdp._tabular import TabularMDP, check_preferences, check_transition, solve_soft
 
 
 def demand(

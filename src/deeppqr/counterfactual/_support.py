@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._scale import spread
-from ..panel import Panel
+from ..learners._scaling import spread
+from ..panel._panel import Panel
 
 USUAL = 0.99
 """The share of units' states that count as near to other units'."""

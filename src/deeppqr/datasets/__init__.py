@@ -2,12 +2,10 @@
 
 from ._airline import airline as airline
 from ._airline import airline_frame as airline_frame
+from ._airline import link_periods as link_periods
 from ._airline_places import CARRIERS as CARRIERS
 from ._airline_places import PLACES as PLACES
-from ._bus import BUS_GROUPS as BUS_GROUPS
 from ._bus import bus as bus
 from ._bus import bus_frame as bus_frame
 from ._bus import bus_increments as bus_increments
-from ._card import Card as Card
 from ._card import card as card
-from ._source import Source as Source

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from .._errors import DataError
-from ..panel import Panel
+from ..panel._panel import Panel
 from ._airline_places import CARRIERS, PLACES
 from ._source import Source
 
@@ -100,7 +100,7 @@ def airline(
         names.append("carrier")
     else:
         frame = frame.filter(pl.col("carrier") == carrier)
-    linked = link(frame, names)
+    linked = link_periods(frame, names)
     return Panel.from_frame(
         linked.filter(pl.col("period").is_in(chosen)),
         state=names,
@@ -111,7 +111,7 @@ def airline(
     )
 
 
-def link(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
+def link_periods(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
     """Every row with its state one period later, null after the last period.
 
     Refuses files in which a carrier is not where its decision led it.

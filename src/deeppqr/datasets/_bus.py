@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
-from ..panel import Panel
+from ..panel._panel import Panel
 from ._source import Source
 
 if TYPE_CHECKING:

@@ -1,19 +1,13 @@
 """How far to trust what was estimated."""
 
+from ..panel._clusters import clustered_covariance as clustered_covariance
 from ._bands import Bands as Bands
-from ._bands import normal_interval as normal_interval
 from ._bands import quantile_band as quantile_band
 from ._bands import sup_t_bands_of_draws as sup_t_bands_of_draws
 from ._bootstrap import Bootstrap as Bootstrap
 from ._bootstrap import bootstrap as bootstrap
-from ._bootstrap import require_model as require_model
-from ._cluster import clustered_covariance as clustered_covariance
-from ._diagnostics import Diagnostic as Diagnostic
-from ._diagnostics import Diagnostics as Diagnostics
-from ._diagnostics import diagnose as diagnose
 from ._influence import RewardInfluence as RewardInfluence
 from ._influence import reward_influence as reward_influence
 from ._projection import Projection as Projection
-from ._projection import SpecificationTest as SpecificationTest
 from ._projection import project as project
 from ._resample import RewardAt as RewardAt

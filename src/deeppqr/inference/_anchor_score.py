@@ -17,14 +17,12 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from .._errors import NoInfluenceFunction
-from ..anchor import (
-    AnchoredValue,
-    ConstantFunction,
-    SelfLoopFunction,
-    TableFunction,
-)
-from ..panel import Cells, Panel
-from ._cluster import Clusters
+from ..anchor._exact import TableFunction
+from ..anchor._structure import ConstantFunction, SelfLoopFunction
+from ..anchor._value import AnchoredValue
+from ..panel._cells import Cells
+from ..panel._clusters import Clusters
+from ..panel._panel import Panel
 from ._policy_score import OTHER_PANEL, PolicyScore
 
 MAX_RESIDUAL = 1e-6

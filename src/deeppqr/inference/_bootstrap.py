@@ -10,11 +10,13 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError, WeakOverlapWarning
-from ..progress import track
+from .._messages import counted
 from .._random import check_seed
-from .._words import counted
-from ..cluster import CannotSend, Cores, Executor, Failed, Here, resolve
-from ..panel import Panel, require_panel
+from ..cluster._cores import Cores
+from ..cluster._executor import CannotSend, Executor, Failed, Here
+from ..cluster._resolve import resolve
+from ..panel._panel import Panel, require_panel
+from ..progress import track
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units, quick_draws
 
@@ -113,7 +115,7 @@ class Bootstrap:
 
     def summary(self) -> str:
         """A table: estimate, standard error and 95 % interval of each entry."""
-        from ..report import summarise_draws
+        from ..report._draws import summarise_draws
 
         return summarise_draws(self)
 

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from .._scale import spread
-from ..panel import Encoding
-from ..reward import GivenBasis
+from ..learners._scaling import spread
+from ..panel._encoding import Encoding
+from ..reward._reward_basis import GivenBasis
 
 MAX_EXTRAS = 20
 

@@ -20,11 +20,13 @@ from jaxtyping import Bool, Float
 from scipy import sparse
 
 from .._errors import DataError, NoInfluenceFunction
-from ..panel import Cells, Panel, action_index, require_panel
-from ..reward import AffineReward, TableReward
+from ..panel._cells import Cells
+from ..panel._clusters import Clusters, clustered_covariance
+from ..panel._panel import Panel, action_index, require_panel
+from ..reward._table import TableReward
+from ..reward._temperature import AffineReward
 from ._anchor_score import ValueScore, value_score
 from ._bands import Bands, normal_interval, sup_t_bands
-from ._cluster import Clusters, clustered_covariance
 from ._policy_score import OTHER_PANEL, policy_score
 
 if TYPE_CHECKING:

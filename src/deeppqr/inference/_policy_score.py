@@ -14,15 +14,11 @@ from jaxtyping import Float, Int
 from scipy import sparse
 
 from .._errors import NoInfluenceFunction
-from ..panel import Panel
-from ..policy import (
-    AbstractPolicy,
-    Clipped,
-    FrequencyPolicy,
-    GivenPolicy,
-    LogitPolicy,
-    log_shares,
-)
+from ..panel._panel import Panel
+from ..policy._frequency import FrequencyPolicy
+from ..policy._given import GivenPolicy
+from ..policy._logit import LogitPolicy
+from ..policy._policy import AbstractPolicy, Clipped, log_shares
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,15 +18,16 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError, NoInfluenceFunction
-from ..panel import Panel
-from ..policy import Clipped, FrequencyPolicy
-from ._cluster import Clusters, clustered_covariance
+from ..panel._clusters import Clusters, clustered_covariance
+from ..panel._panel import Panel
+from ..policy._frequency import FrequencyPolicy
+from ..policy._policy import Clipped
 from ._features import Features, resolve_features, with_extras
 from ._influence import Realised, require_same_columns, reward_influence, table_of
 
 if TYPE_CHECKING:
     from .._fit import Fit
-    from ..report import Estimates
+    from ..report._estimates import Estimates
 
 MIN_ROWS = 20.0
 """Rows behind an estimated reward for the normal approximation to be trusted."""
@@ -72,7 +73,7 @@ class Projection:
 
     def estimates(self) -> "Estimates":
         """The table, to print as text, Markdown or LaTeX."""
-        from ..report import Estimates
+        from ..report._estimates import Estimates
 
         title = "The reward projected on features"
         facts = dict(self.facts)

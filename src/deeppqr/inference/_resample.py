@@ -11,13 +11,16 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-from ..anchor import Exact, Renewal, resolve_anchor_reward
-from ..anchor import resolve as resolve_anchor_value
-from ..panel import Cells, Panel
-from ..policy import Frequency
-from ..policy import resolve as resolve_policy
-from ..reward import Table
-from ..reward import resolve as resolve_reward
+from ..anchor._anchor_reward import resolve_anchor_reward
+from ..anchor._exact import Exact
+from ..anchor._resolve import resolve as resolve_anchor_value
+from ..anchor._structure import Renewal
+from ..panel._cells import Cells
+from ..panel._panel import Panel
+from ..policy._frequency import Frequency
+from ..policy._resolve import resolve as resolve_policy
+from ..reward._resolve import resolve as resolve_reward
+from ..reward._table import Table
 
 if TYPE_CHECKING:
     from .._fit import Fit

@@ -3,21 +3,11 @@
 from typing import TYPE_CHECKING, Any
 
 from ._choice import choice_log_likelihood as choice_log_likelihood
-from ._choice import gumbel_shocks as gumbel_shocks
 from ._choice import maxent_log_likelihood as maxent_log_likelihood
-from ._choice import policy_log_likelihood as policy_log_likelihood
 from ._choice import simulate_choices as simulate_choices
 from ._law import Law as Law
-from ._law import Outcomes as Outcomes
-from ._simulate import World as World
-from ._simulate import simulate as simulate
-from ._soft_q import SoftQFunction as SoftQFunction
 from ._soft_q import SoftQLearning as SoftQLearning
-from ._tabular import SoftSolution as SoftSolution
 from ._tabular import TabularMDP as TabularMDP
-from ._tabular import check_preferences as check_preferences
-from ._tabular import check_transition as check_transition
-from ._tabular import evaluate_policy as evaluate_policy
 from ._tabular import solve_soft as solve_soft
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import log_softmax
 
-from ..panel import Panel
+from ..panel._panel import Panel
 from ._simulate import World, generator, panel_of_paths, split_steps
 
 ActionValues = Callable[[np.ndarray], np.ndarray]

@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from .._errors import DataError
-from ..panel import Panel
+from ..panel._panel import Panel
 from ._simulate import World, draw, generator
 
 try:

@@ -1,13 +1,14 @@
 """Transitions known as a function: where an action leads from any state."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._stored import ROLE, stored
 
 
 class Outcomes(NamedTuple):
@@ -19,6 +20,7 @@ class Outcomes(NamedTuple):
     """What is missing to one: the probability of the common draw."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Law:
     """A known law of the next state, for states of any kind.
@@ -39,7 +41,7 @@ class Law:
         that the outcomes leave missing: a jump that forgets where it came from.
     """
 
-    function: Callable
+    function: Callable = field(metadata={ROLE: "transition"})
     draws: int | None = None
     common: Float[np.ndarray, "point state_feature"] | None = None
     seed: int = 0

@@ -7,7 +7,7 @@ from jaxtyping import Float, Int
 
 from .._errors import DataError
 from .._random import check_seed
-from ..panel import Panel
+from ..panel._panel import Panel
 
 
 @runtime_checkable

@@ -9,9 +9,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax, logsumexp
 
-from .._network import Ensemble, Predict, Training, chosen_squared_error, train
 from .._random import check_seed, numpy_rng
-from ..panel import Panel
+from ..learners._network import Ensemble, Predict, Training, chosen_squared_error, train
+from ..panel._panel import Panel
 from ._simulate import World, draw, generator, simulate
 
 

@@ -6,12 +6,14 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
-from .._words import counted
+from .._messages import counted
+from .._stored import stored
 
 COUNTED = 30
 """Rows with which a state and action can be counted, rather than modelled."""
 
 
+@stored
 @dataclass(frozen=True)
 class Cells:
     """The distinct states of a sample, numbered in lexicographic order."""

@@ -8,7 +8,7 @@ import narwhals as nw
 import numpy as np
 
 from .._errors import DataError
-from .._words import counted, did_you_mean, plain
+from .._messages import counted, did_you_mean, plain
 from ._encoding import Column
 
 NUMBERS = (int, float, Decimal, np.number)

@@ -8,7 +8,8 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from .._words import counted, did_you_mean, plain
+from .._messages import counted, did_you_mean, plain
+from .._stored import stored
 from ._numbers_as_text import refuse_numbers_as_text
 
 Kind = Literal["numeric", "boolean", "categorical"]
@@ -18,6 +19,7 @@ Column = np.ndarray
 MAX_LEVELS = 1_000
 
 
+@stored
 @dataclass(frozen=True)
 class StateColumn:
     """One state column: its name, kind and, if categorical, its levels in order."""
@@ -44,6 +46,7 @@ class StateColumn:
         return [self.name]
 
 
+@stored
 @dataclass(frozen=True)
 class Encoding:
     """How the user's state columns become the numeric matrix every kernel works on.

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
-from .._words import counted, plain
+from .._messages import counted, plain
 
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+(?:\.\d*)?|(?:\.\d{3})+(?:,\d*)?)")
 """1,234.5 or 1.234,5."""

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 from .._errors import DataError
-from .._words import counted, did_you_mean, plain
+from .._messages import counted, did_you_mean, plain
 from ._columns import (
     as_array,
     categorical_columns,
@@ -20,11 +20,11 @@ from ._columns import (
     refuse_repeated,
     require_columns,
 )
-from ._door import Decisions, admit
 from ._encoding import Encoding
 from ._numbers_as_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
 from ._trajectories import aligned_rows, read_episodes, read_trajectories
+from ._validation import RawDecisions, validate
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,7 +118,7 @@ class Panel:
                 f"`next_state` must name one column for each of the {len(names)} state "
                 f"columns {names}, but it names {len(next_names)}: {list(next_names)}."
             )
-        raw = Decisions(
+        raw = RawDecisions(
             state=read_columns(opened, names, role="state"),
             action=_labels(opened, action, "action"),
             next_state=None
@@ -132,7 +132,7 @@ class Panel:
             categorical=categorical_columns(opened, names),
         )
         refuse_own_next_states(raw)
-        return cls(**admit(raw, actions=actions, gaps=gaps))
+        return cls(**validate(raw, actions=actions, gaps=gaps))
 
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Panel":
@@ -181,7 +181,7 @@ class Panel:
         refuse_repeated(state_names)
         columns["state"] = columns_of_array(state, state_names)
         columns["next_state"] = columns_of_array(next_state, state_names)
-        return cls(**admit(Decisions(**columns), actions=actions))
+        return cls(**validate(RawDecisions(**columns), actions=actions))
 
     @classmethod
     def from_trajectories(

@@ -8,8 +8,8 @@ whose indicator is a fixed effect, and a time that counts.
 from collections.abc import Mapping, Sequence
 
 from .._errors import DataError
-from .._words import plain
-from ._door import Decisions
+from .._messages import plain
+from ._validation import RawDecisions
 
 WHY = {
     "action": (
@@ -38,7 +38,7 @@ def refuse_other_roles(
                 )
 
 
-def refuse_own_next_states(raw: Decisions) -> None:
+def refuse_own_next_states(raw: RawDecisions) -> None:
     """Refuse a state column given as a next state, unless it never changes.
 
     A unit's town may be its own next value. A column that moves may not: its next values
@@ -67,7 +67,7 @@ def refuse_own_next_states(raw: Decisions) -> None:
         )
 
 
-def _first_change(raw: Decisions, name: str) -> int | None:
+def _first_change(raw: RawDecisions, name: str) -> int | None:
     """The first row whose value is not its unit's first; None where units are unknown."""
     if raw.unit is None:
         return None

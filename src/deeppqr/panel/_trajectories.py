@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
-from .._words import counted
+from .._messages import counted
 from ._columns import as_array
 
 FORMS = (

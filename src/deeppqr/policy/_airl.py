@@ -11,8 +11,9 @@ from jaxtyping import Array, Float
 from scipy.special import log_softmax
 
 from .._errors import AdversarialWarning, DataError
-from .._network import Ensemble, Predict, Training, train
-from ..panel import Panel
+from .._stored import stored
+from ..learners._network import Ensemble, Predict, Training, train
+from ..panel._panel import Panel
 from ._policy import (
     AbstractPolicy,
     AbstractPolicyEstimator,
@@ -115,6 +116,7 @@ class _Generator:
         return self.targets()
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AIRLPolicy(AbstractPolicy):
     """The softmax of the discriminators' mean f, with the game's traces."""

@@ -6,7 +6,8 @@ from math import comb
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ..panel import COUNTED, Panel, few_states, fewest_rows
+from ..panel._cells import COUNTED, few_states, fewest_rows
+from ..panel._panel import Panel
 from ._boosted import Boosted
 from ._frequency import Frequency
 from ._logit import Logit

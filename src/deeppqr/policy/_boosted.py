@@ -6,10 +6,17 @@ import jax.random as jr
 import numpy as np
 from scipy.special import log_softmax
 
-from .._boosting import BoostedTrees
+from .._stored import stored
+from ..learners._boosting import BoostedTrees
 from ..progress import track
 from ._calibration import calibrate
-from ._policy import FOLDS, AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
+from ._policy import (
+    FOLDS,
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    draw_folds,
+)
 
 
 @dataclass(frozen=True)
@@ -67,6 +74,7 @@ class Boosted(AbstractPolicyEstimator):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class BoostedPolicy(AbstractPolicy):
     """Boosted trees averaged in logs."""

@@ -7,8 +7,9 @@ import jax.random as jr
 import numpy as np
 from sklearn.base import clone
 
-from .._sklearn import fit_weighted, seeded
-from ..panel import Panel
+from .._stored import stored
+from ..learners._sklearn import fit_weighted, seeded
+from ..panel._panel import Panel
 from ._policy import (
     AbstractPolicy,
     AbstractPolicyEstimator,
@@ -36,6 +37,7 @@ class Classifier(AbstractPolicyEstimator):
         return PolicyFit(maximise(panel), held_out, type(self.estimator).__name__)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ClassifierPolicy(AbstractPolicy):
     """A fitted classifier; a probability of zero becomes a log-probability of -inf."""

@@ -5,7 +5,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ..panel import Cells, Panel
+from .._stored import stored
+from ..panel._cells import Cells
+from ..panel._panel import Panel
 from ._policy import (
     AbstractPolicy,
     AbstractPolicyEstimator,
@@ -45,6 +47,7 @@ class Frequency(AbstractPolicyEstimator):
         return FrequencyPolicy(cells, table, np.log(shares), self.smoothing)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FrequencyPolicy(AbstractPolicy):
     """A table of log-probabilities; `elsewhere` serves states outside it."""

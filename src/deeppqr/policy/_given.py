@@ -1,13 +1,14 @@
 """A policy trained elsewhere: any function that gives log-probabilities."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .._errors import DataError
-from ..panel import Encoding
+from .._stored import ROLE, stored
+from ..panel._encoding import Encoding
 from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit
 
 
@@ -31,11 +32,12 @@ class Given(AbstractPolicyEstimator):
         return PolicyFit(policy, held_out, f"given: {name}")
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class GivenPolicy(AbstractPolicy):
     """A user's function, checked at every call."""
 
-    function: Callable[[np.ndarray], Any]
+    function: Callable[[np.ndarray], Any] = field(metadata={ROLE: "policy"})
     encoding: Encoding
     num_actions: int
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._random import integer_seed, numpy_rng
-from ..panel import Panel
+from ..panel._panel import Panel
 from ._given import Given, from_stable_baselines
 from ._policy import AbstractPolicyEstimator, draw_folds
 

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
-from .._scale import spread
-from ..panel import Panel
+from .._stored import stored
+from ..learners._scaling import spread
+from ..panel._panel import Panel
 from ._policy import (
     AbstractPolicy,
     AbstractPolicyEstimator,
@@ -56,6 +57,7 @@ class Logit(AbstractPolicyEstimator):
         return LogitPolicy(coefficient, intercept, center, scale, self.degree, self.ridge)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LogitPolicy(AbstractPolicy):
     """Coefficients of a multinomial logit on monomials of standardised states."""

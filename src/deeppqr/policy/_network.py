@@ -7,9 +7,15 @@ import numpy as np
 import optax
 from scipy.special import log_softmax
 
-from .._network import Ensemble, Training, train
+from .._stored import stored
+from ..learners._network import Ensemble, Training, train
 from ._calibration import calibrate
-from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    draw_folds,
+)
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,7 @@ class Network(AbstractPolicyEstimator):
         return PolicyFit(NetworkPolicy(ensemble, factor), chosen, note)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class NetworkPolicy(AbstractPolicy):
     """An ensemble averaged in logs."""

@@ -8,7 +8,9 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._random import numpy_rng
-from ..panel import Panel, unit_folds
+from .._stored import stored
+from ..panel._panel import Panel
+from ..panel._split import unit_folds
 
 FOLDS = 5
 DEFAULT_FLOOR = 1e-6
@@ -79,6 +81,7 @@ def log_shares(panel: Panel) -> Float[np.ndarray, " action"]:
     return np.log(count / count.sum())
 
 
+@stored
 @dataclass(frozen=True)
 class Clipped(AbstractPolicy):
     """A policy whose probabilities are kept above a floor and renormalised.

@@ -7,7 +7,7 @@ import numpy as np
 from ._estimates import MISSING, decimals, ruled
 
 if TYPE_CHECKING:
-    from ..inference import Bootstrap
+    from ..inference._bootstrap import Bootstrap
 
 HEADINGS = ("estimate", "s.e.", "95% low", "95% high")
 MAX_ROWS = 40

@@ -6,7 +6,8 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
-from ..panel import COUNTED, Panel, few_states, fewest_rows
+from ..panel._cells import COUNTED, few_states, fewest_rows
+from ..panel._panel import Panel
 from ._complexity import clearly_better
 from ._departure import correct
 from ._joint import Joint

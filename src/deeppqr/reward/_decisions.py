@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Int
 
-from ..panel import Cells, Panel, few_states
+from ..panel._cells import Cells, few_states
+from ..panel._panel import Panel
 
 
 @dataclass(frozen=True, eq=False)

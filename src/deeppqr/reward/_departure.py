@@ -17,22 +17,18 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from ..anchor import (
-    AbstractStateFunction,
-    AbstractValue,
-    AnchoredValue,
-    Evaluated,
-    Surprise,
-    anchor_problem,
-)
-from ..anchor import Auto as AnchorAuto
-from ..panel import Panel
-from ..policy import AbstractPolicy
+from .._stored import stored
+from ..anchor._auto import Auto as AnchorAuto
+from ..anchor._problem import AbstractStateFunction, LogProbBonus
+from ..anchor._value import AbstractValue, AnchoredValue, Evaluated, anchor_problem
+from ..panel._panel import Panel
+from ..policy._policy import AbstractPolicy
 from ._re import RE
 from ._refined import FixedFunction
 from ._reward import AbstractReward, RewardFit
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Departure(AbstractPolicy):
     """log pi - log pi_J: no policy itself, but PQR does not mind."""
@@ -44,8 +40,9 @@ class Departure(AbstractPolicy):
         return self.policy.log_prob(state) - self.simple.log_prob(state)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
-class Gap:
+class ValueGap:
     """V_J - V_1: how far the value of the simple reward's policy is from the value that
     its continuation was found with."""
 
@@ -58,24 +55,26 @@ class Gap:
         return self.value(state).value - self.one_step(state)[:, 0]
 
 
+@stored
 @dataclass(frozen=True, eq=False)
-class Fed:
+class DepartureBonus:
     """What feeds the anchor's equation of a departure: -delta(anchor) and the gap."""
 
-    surprise: Surprise
-    gap: Gap
+    surprise: LogProbBonus
+    gap: ValueGap
 
     def __call__(self, state):
         return self.surprise(state) + self.gap(state)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class DepartureValue(AbstractValue):
     """What a departure adds to Q, and the U whose expectation follows."""
 
     policy: Departure
     continuation: AbstractStateFunction
-    gap: Gap
+    gap: ValueGap
     anchor: int
     discount: float
 
@@ -89,6 +88,7 @@ class DepartureValue(AbstractValue):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class CorrectedReward(AbstractReward):
     """A simple reward and what the departure from its policy adds."""
@@ -103,6 +103,7 @@ class CorrectedReward(AbstractReward):
         return self.simple(state, value) + value.temperature * added
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Sum(AbstractStateFunction):
     """Two functions of the state, added."""
@@ -126,11 +127,11 @@ def correct(
     assert simple.one_step is not None
     key_anchor, key_reward = jr.split(key)
     departure = Departure(value.policy, simple.value.policy)
-    gap = Gap(simple.value, simple.one_step)
+    gap = ValueGap(simple.value, simple.one_step)
     problem = anchor_problem(
         panel,
         departure,
-        Fed(Surprise(departure, value.anchor), gap),
+        DepartureBonus(LogProbBonus(departure, value.anchor), gap),
         value.anchor,
         discount=value.discount,
     )

@@ -15,9 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._basis import AbstractFeatures, penalty
-from ..policy import AbstractPolicy
-from ..transition import AbstractAhead, AbstractTransition, in_pieces
+from .._stored import stored
+from ..learners._basis import AbstractFeatures, penalty
+from ..learners._chunks import in_chunks
+from ..policy._policy import AbstractPolicy
+from ..transition._transition import AbstractAhead, AbstractTransition
 
 RIDGE = 1.0
 """In pseudo-rows: the system is free of noise where the law is, and need only be sound."""
@@ -26,6 +28,7 @@ Gains = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States and log-probabilities to what a step earns under the policy, (row, column)."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Projected:
     """V as a linear function of features."""
@@ -40,6 +43,7 @@ class Projected:
         return self.features(state, self.policy.log_prob(state)) @ self.weight
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class OneStep:
     """V as what this step earns and the value of the next."""
@@ -78,7 +82,7 @@ class PolicyEvaluation:
             after = np.einsum("ra,rak->rk", np.exp(log_prob), ahead(state))
             return np.concatenate([here, after, gains(state, log_prob)], axis=1)
 
-        found = in_pieces(rows, self.state)
+        found = in_chunks(rows, self.state)
         width = columns(self.state[:1]).shape[1]
         here, after, earned = np.split(found, [width, 2 * width], axis=1)
         system = here.T @ (here - self.discount * after) + penalty(width, RIDGE)

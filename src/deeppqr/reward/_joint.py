@@ -22,13 +22,18 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float
 
-from .._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
 from .._errors import DataError
-from .._network import Training, squared_error, train
 from .._random import numpy_rng
-from ..anchor import AnchoredValue
-from ..panel import Panel, unit_folds
-from ..transition import AbstractTransition, Table, in_pieces, learn_transition
+from .._stored import stored
+from ..anchor._value import AnchoredValue
+from ..learners._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
+from ..learners._chunks import in_chunks
+from ..learners._network import Training, squared_error, train
+from ..panel._panel import Panel
+from ..panel._split import unit_folds
+from ..transition._choice import learn_transition
+from ..transition._table import Table
+from ..transition._transition import AbstractTransition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._evaluation import OneStep, PolicyEvaluation, Projected
@@ -108,34 +113,35 @@ class Joint(AbstractRewardEstimator):
             basis = GivenBasis.of(panel, self.features, value.anchor)
         else:
             basis = linear_basis(panel, value.anchor)
-        posed = task.pose(basis, start, rows=self.rows)
+        problem = task.build_logit(basis, start, rows=self.rows)
         if isinstance(basis, RewardBasis):
-            basis = choose_grouping(posed.choices, basis, posed.decisions.fold)
-            posed = posed.narrowed(basis)
+            basis = choose_grouping(problem.choices, basis, problem.decisions.fold)
+            problem = problem.narrowed(basis)
         for turn in range(self.rounds):
-            fit = fit_ridge_logit(posed.choices, basis.group)
+            fit = fit_ridge_logit(problem.choices, basis.group)
             columns = start
             if training is not None:
-                hidden = task.train(posed, fit.theta, training, key_train, turn)
+                hidden = task.train(problem, fit.theta, training, key_train, turn)
                 columns = HiddenFeatures(start, hidden)
             if isinstance(basis, RewardBasis):
-                direction = steepest_directions(basis, fit.theta, posed.decisions.state)
+                direction = steepest_directions(basis, fit.theta, problem.decisions.state)
                 basis = bends_along(basis, panel.state, direction)
             last = turn == self.rounds - 1
             if last and isinstance(basis, RewardBasis):
                 basis = with_random_bends(basis, panel.state, key=key_bends)
-            posed = task.pose(basis, columns, rows=None if last else self.rows)
-        chosen = choose_level(posed.choices, basis, posed.decisions.fold)
+            problem = task.build_logit(basis, columns, rows=None if last else self.rows)
+        chosen = choose_level(problem.choices, basis, problem.decisions.fold)
         reward = BasisReward(basis, chosen.theta)
-        refined = refine(value, reward, posed.ahead(chosen.theta))
+        refined = refine(value, reward, problem.ahead(chosen.theta))
         held_out = np.full(len(panel), np.nan)
-        held_out[posed.decisions.panel_row] = chosen.held_out[posed.decisions.at]
-        used, there = len(posed.decisions.state), len(task.decisions.state)
+        held_out[problem.decisions.panel_row] = chosen.held_out[problem.decisions.at]
+        used, there = len(problem.decisions.state), len(task.decisions.state)
         thinned = "" if used == there else f" on {used:,} of {there:,} decisions"
         note = f"joint{thinned}: {chosen.note}; {learned.note}"
-        return RewardFit(reward, note, refined, held_out, posed.one_step(chosen.theta))
+        return RewardFit(reward, note, refined, held_out, problem.one_step(chosen.theta))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class BasisReward(AbstractReward):
     """A reward linear in features, in units of the temperature; the anchor earns g."""
@@ -149,6 +155,7 @@ class BasisReward(AbstractReward):
         return reward
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RewardGains:
     """What a step earns under the policy, in units of the temperature.
@@ -190,9 +197,9 @@ class _Task:
         state = state[:: max(1, len(state) // MAX_STATES)]
         return PolicyEvaluation(self.value.policy, self.law, state, self.value.discount)
 
-    def pose(
+    def build_logit(
         self, basis: RewardBasis | GivenBasis, features: AbstractFeatures, *, rows
-    ) -> "_Posed":
+    ) -> "_LogitProblem":
         """The logit in which every feature of the reward comes with its continuation."""
         gains = RewardGains(basis, self.value)
         projected = self.evaluation.project(gains, features)
@@ -208,16 +215,16 @@ class _Task:
             found[:, anchor, -1] += self.value.anchor_reward(state) / self.value.temperature
             return found - found[:, [anchor]]
 
-        found = in_pieces(columns, decisions.state)
+        found = in_chunks(columns, decisions.state)
         choices = Choices(
             found[:, :, :-1], found[:, :, -1], decisions.action, decisions.weight
         )
-        return _Posed(self, basis, projected, decisions, choices)
+        return _LogitProblem(self, basis, projected, decisions, choices)
 
-    def train(self, posed: "_Posed", theta, training: Training, key, turn: int):
+    def train(self, problem: "_LogitProblem", theta, training: Training, key, turn: int):
         """Networks that imitate the value just found, for their hidden units."""
         state = self.panel.state
-        target = in_pieces(posed.one_step(theta), state)[:, 0]
+        target = in_chunks(problem.one_step(theta), state)[:, 0]
         level, unit = float(target.mean()), float(target.std()) or 1.0
         return train(
             state,
@@ -233,7 +240,7 @@ class _Task:
 
 
 @dataclass(frozen=True, eq=False)
-class _Posed:
+class _LogitProblem:
     """A logit ready to be fitted, and the values that lead back from its coefficients."""
 
     task: _Task
@@ -253,7 +260,7 @@ class _Posed:
         """Its continuation."""
         return self.task.law.ahead(self.one_step(theta))
 
-    def narrowed(self, basis: RewardBasis) -> "_Posed":
+    def narrowed(self, basis: RewardBasis) -> "_LogitProblem":
         """The same logit on a basis without the free shapes, or with other groups."""
         assert isinstance(self.basis, RewardBasis)
         if len(basis.group) == len(self.basis.group):

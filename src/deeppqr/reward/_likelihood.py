@@ -18,11 +18,14 @@ import optax
 from jaxtyping import Float, Int, PRNGKeyArray
 
 from .._errors import DataError
-from .._network import Ensemble, Training, train
 from .._random import numpy_rng
-from ..anchor import AnchoredValue
-from ..panel import Panel, unit_folds
-from ..transition import in_pieces, learn_transition
+from .._stored import ROLE, stored
+from ..anchor._value import AnchoredValue
+from ..learners._chunks import in_chunks
+from ..learners._network import Ensemble, Training, train
+from ..panel._panel import Panel
+from ..panel._split import unit_folds
+from ..transition._choice import learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._joint import FOLDS, BasisReward
@@ -91,11 +94,11 @@ class Likelihood(AbstractRewardEstimator):
             return found - found[:, [value.anchor]]
 
         if callable(self.model):
-            scores = in_pieces(offset, panel.state)
+            scores = in_chunks(offset, panel.state)
             found = self.model(panel.state, panel.action, scores, panel.weight)
             reward, note, held_out = OwnReward(found), "the given class of rewards", None
         elif self.model == "network":
-            scores = in_pieces(offset, panel.state)
+            scores = in_chunks(offset, panel.state)
             reward, held_out = self._network(panel, value.anchor, scores, fold, key_model)
             note = f"{len(reward.ensemble.held_out_loss)} networks"
         else:
@@ -145,8 +148,8 @@ def fit_offset_logit(
     each row without its fold; and a note."""
     decisions = Decisions.of(panel, fold)
 
-    def pose(basis, part: Decisions) -> Choices:
-        scores = in_pieces(offset, part.state)
+    def build_logit(basis, part: Decisions) -> Choices:
+        scores = in_chunks(offset, part.state)
         return Choices(basis(part.state), scores, part.action, part.weight)
 
     if features is not None:
@@ -154,15 +157,16 @@ def fit_offset_logit(
     else:
         few = decisions.thinned(ROWS)
         basis = linear_basis(panel, anchor)
-        basis = choose_grouping(pose(basis, few), basis, few.fold)
-        slopes = fit_ridge_logit(pose(basis, few), basis.group)
+        basis = choose_grouping(build_logit(basis, few), basis, few.fold)
+        slopes = fit_ridge_logit(build_logit(basis, few), basis.group)
         direction = steepest_directions(basis, slopes.theta, few.state)
         basis = bends_along(basis, panel.state, direction)
         basis = with_random_bends(basis, panel.state, key=key)
-    chosen = choose_level(pose(basis, decisions), basis, decisions.fold)
+    chosen = choose_level(build_logit(basis, decisions), basis, decisions.fold)
     return BasisReward(basis, chosen.theta), chosen.held_out[decisions.at], chosen.note
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ValueColumn:
     """V in units of the temperature, as a function with one column."""
@@ -175,6 +179,7 @@ class ValueColumn:
         return self.value(state).value[:, None] / self.value.temperature
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class NetworkLogitReward(AbstractReward):
     """The mean of an ensemble's rewards, in units of the temperature."""
@@ -185,11 +190,12 @@ class NetworkLogitReward(AbstractReward):
         return _anchored(self.ensemble(state).mean(axis=0), state, value)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class OwnReward(AbstractReward):
     """A reward that a function of the user's found, in units of the temperature."""
 
-    reward: Callable[[np.ndarray], Any]
+    reward: Callable[[np.ndarray], Any] = field(metadata={ROLE: "reward"})
 
     def __call__(self, state, value):
         found = np.asarray(self.reward(state), dtype=np.float64)

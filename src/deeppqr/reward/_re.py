@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from ..panel import Cells, few_states
+from ..panel._cells import Cells, few_states
 from ._regression import Linear
 from ._reward import AbstractRewardEstimator
 from ._table import Table

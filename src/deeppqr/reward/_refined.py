@@ -4,12 +4,15 @@ from dataclasses import dataclass, replace
 
 from scipy.special import log_softmax
 
-from ..anchor import AbstractStateFunction, AnchoredValue
-from ..policy import AbstractPolicy
-from ..transition import AbstractAhead
+from .._stored import stored
+from ..anchor._problem import AbstractStateFunction
+from ..anchor._value import AnchoredValue
+from ..policy._policy import AbstractPolicy
+from ..transition._transition import AbstractAhead
 from ._reward import AbstractReward
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class ChoicePolicy(AbstractPolicy):
     """The choices that a reward and what follows explain: softmax{(r + discount h)/alpha}.
@@ -28,6 +31,7 @@ class ChoicePolicy(AbstractPolicy):
         return log_softmax(reward + known.discount * self.ahead(state)[:, :, 0], axis=1)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AnchorAhead(AbstractStateFunction):
     """What follows the anchor, by a law of the next state."""
@@ -40,6 +44,7 @@ class AnchorAhead(AbstractStateFunction):
         return self.ahead(state)[:, self.anchor, 0]
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FixedFunction(AbstractStateFunction):
     """A function of the state that keeps the policy it was found with."""
@@ -52,6 +57,7 @@ class FixedFunction(AbstractStateFunction):
         return self.function(state, self.policy.log_prob(state))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class FixedReward(AbstractReward):
     """A reward that keeps the value it was found with."""

@@ -14,19 +14,26 @@ import numpy as np
 from jaxtyping import Float
 from sklearn.base import clone
 
-from .._basis import (
+from .._random import numpy_rng
+from .._stored import stored
+from ..anchor._value import AbstractValue, Evaluated
+from ..learners._basis import (
     AbstractBasis,
     AbstractFeatures,
     Indicators,
     RandomFeatures,
     penalty,
 )
-from .._network import Ensemble, Training, chosen_squared_error, train
-from .._random import numpy_rng
-from .._sklearn import fit_weighted, seeded
-from ..anchor import AbstractValue, Evaluated
-from ..panel import Panel, unit_folds
-from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
+from ..learners._network import Ensemble, Training, chosen_squared_error, train
+from ..learners._sklearn import fit_weighted, seeded
+from ..panel._panel import Panel
+from ..panel._split import unit_folds
+from ._reward import (
+    AbstractReward,
+    AbstractRewardEstimator,
+    RewardFit,
+    next_values,
+)
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,7 @@ class Linear(AbstractRewardEstimator):
         return RewardFit(LinearReward(features, theta, value.discount), note)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LinearReward(AbstractReward):
     """RE with a linear continuation."""
@@ -97,6 +105,7 @@ class Network(AbstractRewardEstimator):
         return RewardFit(NetworkReward(ensemble, level, unit, value.discount), note)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class NetworkReward(AbstractReward):
     """RE with a network's continuation."""
@@ -129,6 +138,7 @@ class Regressor(AbstractRewardEstimator):
         return RewardFit(RegressorReward(tuple(models), value.discount), note)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RegressorReward(AbstractReward):
     """RE with a scikit-learn continuation per action."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
-from ..anchor import AbstractValue, AnchoredValue
-from ..panel import Panel
+from ..anchor._value import AbstractValue, AnchoredValue
+from ..panel._panel import Panel
 
 
 class AbstractReward(ABC):

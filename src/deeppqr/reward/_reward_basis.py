@@ -4,7 +4,7 @@ All are zero at the anchor, so that its reward stays the known one.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from numbers import Real
 from typing import Any
 
@@ -13,8 +13,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from .._errors import DataError
-from .._scale import spread
-from ..panel import Encoding, Panel
+from .._stored import ROLE, stored
+from ..learners._scaling import spread
+from ..panel._encoding import Encoding
+from ..panel._panel import Panel
 from ._ridge_logit import FREE
 
 KNOTS = np.linspace(-2.0, 2.0, 6)
@@ -35,6 +37,7 @@ APART = ("nothing", "constants", "variables")
 with its own is hardly shrunk, however weak the signal: it is one coefficient."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RewardBasis:
     """Constants, the state, its products with two-valued variables, and bends along given
@@ -288,11 +291,12 @@ def checked_features(
     return found
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class GivenBasis:
     """Features that the reward is known to be linear in, with unpenalised weights."""
 
-    reward_features: Callable[[np.ndarray], Any]
+    features: Callable[[np.ndarray], Any] = field(metadata={ROLE: "reward_features"})
     encoding: Encoding
     anchor: int
     num_actions: int
@@ -304,7 +308,7 @@ class GivenBasis:
         return replace(bare, width=bare(panel.state[:2]).shape[2])
 
     def __call__(self, state):
-        given = self.reward_features(self.encoding.decode(state))
+        given = self.features(self.encoding.decode(state))
         columns = checked_features(given, state, self.num_actions).copy()
         columns[:, self.anchor] = 0.0  # its reward is known
         return columns

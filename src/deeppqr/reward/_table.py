@@ -6,11 +6,12 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from .. import transition
-from ..anchor import KnownTransition
-from ..mdp import Law
-from ..panel import Cells
-from ..transition import Steps
+from .._stored import stored
+from ..anchor._known import KnownTransition
+from ..mdp._law import Law
+from ..panel._cells import Cells
+from ..transition._table import Table as CountedTransition
+from ..transition._transition import Steps
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 
 
@@ -25,7 +26,7 @@ class Table(AbstractRewardEstimator):
     def fit(self, panel, value, *, key):
         del key
         cells = Cells.of(panel.state)
-        law = transition.Table(cells, Steps.of(panel).pooled())
+        law = CountedTransition(cells, Steps.of(panel).pooled())
         table = law.ahead(lambda state: value(state).value[:, None]).table[:, :, 0]
         note = f"means in {len(cells):,} states"
         if law.num_unseen:
@@ -63,6 +64,7 @@ class KnownLaw(AbstractRewardEstimator):
         return RewardFit(reward, how)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class LawReward(AbstractReward):
     """RE with expectations taken under a known law."""
@@ -86,6 +88,7 @@ class LawReward(AbstractReward):
         return value(state).q - self.discount * np.stack(ahead, axis=1)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TableReward(AbstractReward):
     """RE with a tabulated continuation."""

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy.optimize import brentq
 
 from .._errors import DataError
+from .._stored import stored
 from ._refined import FixedReward, carry_over
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 
@@ -45,6 +46,7 @@ class Affine(AbstractRewardEstimator):
         return Affine(self.estimator.judged_against(held_out))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AffineReward(AbstractReward):
     """The two parts of a reward; None where g is zero."""
@@ -83,13 +85,13 @@ def select_temperature(
     [geng2020pqr], Algorithm "alpha Selection".
     """
     asked = {"average": average, "maximum": maximum, "minimum": minimum}
-    told = {name: target for name, target in asked.items() if target is not None}
-    if len(told) != 1:
+    given = {name: target for name, target in asked.items() if target is not None}
+    if len(given) != 1:
         raise DataError(
             "Exactly one of `average`, `maximum` and `minimum` must be given, but "
-            f"{len(told)} were: {sorted(told)}."
+            f"{len(given)} were: {sorted(given)}."
         )
-    ((name, target),) = told.items()
+    ((name, target),) = given.items()
     if name == "average":
         slope, level = np.average(bare, weights=weight), np.average(known, weights=weight)
         temperature = (target - level) / slope if slope != 0 else np.inf

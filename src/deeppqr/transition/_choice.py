@@ -9,8 +9,10 @@ from jaxtyping import PRNGKeyArray
 
 from .._errors import DataError
 from .._random import numpy_rng
-from ..panel import COUNTED, Panel, few_states, unit_folds
-from ..policy import AbstractPolicy
+from ..panel._cells import COUNTED, few_states
+from ..panel._panel import Panel
+from ..panel._split import unit_folds
+from ..policy._policy import AbstractPolicy
 from ._moves import Moves
 from ._regression import Regression
 from ._table import Table

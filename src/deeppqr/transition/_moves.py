@@ -15,9 +15,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from jaxtyping import Bool, Float, PRNGKeyArray
 
-from .._boosting import BoostedTrees
 from .._random import numpy_rng
-from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps, in_pieces
+from .._stored import stored
+from ..learners._boosting import BoostedTrees
+from ..learners._chunks import in_chunks
+from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 MOVES, RESETS, ENDS = 0, 1, 2
 OUTLYING = 6.0
@@ -27,6 +29,7 @@ MAX_LANDINGS = 2_000
 HELD_OUT = 0.2
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Moves(AbstractTransition):
     """Typical steps with their deviations, and resets."""
@@ -113,7 +116,7 @@ class Moves(AbstractTransition):
 
     def ahead(self, function: StateFunction) -> "MovedAhead":
         places = self.landing if len(self.landing) else self.low[None]
-        landed = in_pieces(function, places).mean(axis=0)
+        landed = in_chunks(function, places).mean(axis=0)
         return MovedAhead(self, function, landed)
 
     def _aimed(self, state) -> Float[np.ndarray, "row action state_feature"]:
@@ -133,6 +136,7 @@ class Moves(AbstractTransition):
         return np.pad(found, [(0, 0), (0, 3 - found.shape[1])]).reshape(rows, number, 3)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class MovedAhead(AbstractAhead):
     """The expectation of a function after a move, a reset or the end."""
@@ -143,7 +147,7 @@ class MovedAhead(AbstractAhead):
     """Mean of the function where resets land."""
 
     def __call__(self, state):
-        return in_pieces(self._expect, state)
+        return in_chunks(self._expect, state)
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
         moves = self.moves

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._basis import AbstractFeatures, RandomFeatures, penalty
-from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps, in_pieces
+from .._stored import stored
+from ..learners._basis import AbstractFeatures, RandomFeatures, penalty
+from ..learners._chunks import in_chunks
+from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 RIDGE = 100.0
 """In pseudo-rows, as in the anchor's linear solver."""
@@ -48,6 +50,7 @@ class Regression(AbstractTransition):
         return RegressedAhead(self.features, theta, base)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RegressedAhead(AbstractAhead):
     """A linear function of features per action, on top of another expectation."""
@@ -57,7 +60,7 @@ class RegressedAhead(AbstractAhead):
     base: AbstractAhead | None
 
     def __call__(self, state):
-        return in_pieces(self._expect, state)
+        return in_chunks(self._expect, state)
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
         columns = self.features(state, _no_policy(state))

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from ..panel import Cells
+from .._stored import stored
+from ..panel._cells import Cells
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 
@@ -43,6 +44,7 @@ class Table(AbstractTransition):
         return self.cells.tally(steps.state, steps.action, steps.num_actions, weight)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class TableAhead(AbstractAhead):
     """A tabulated expectation."""

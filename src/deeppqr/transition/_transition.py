@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ..panel import Cells, Panel
+from ..learners._chunks import in_chunks
+from ..panel._cells import Cells
+from ..panel._panel import Panel
 
 StateFunction = Callable[[np.ndarray], np.ndarray]
 """States to columns of values, (row, column)."""
-
-ROWS_AT_ONCE = 5_000
 
 
 class AbstractAhead(ABC):
@@ -86,14 +86,6 @@ class Steps:
 
     def follow(self, function: StateFunction) -> Float[np.ndarray, "row column"]:
         """The function at each row's next state; zero where the process ended."""
-        values = in_pieces(function, self.next_state)
+        values = in_chunks(function, self.next_state)
         values[self.ends] = 0.0
         return values
-
-
-def in_pieces(function: StateFunction, state: np.ndarray) -> np.ndarray:
-    """The function at many states, some thousands at a time to bound the memory."""
-    if len(state) <= ROWS_AT_ONCE:
-        return function(state)
-    pieces = np.array_split(state, -(-len(state) // ROWS_AT_ONCE))
-    return np.concatenate([function(piece) for piece in pieces])

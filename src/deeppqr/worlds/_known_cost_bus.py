@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..mdp import SoftSolution, TabularMDP, check_preferences, simulate, solve_soft
-from ..panel import Panel
+from ..mdp._simulate import simulate
+from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
+from ..panel._panel import Panel
 
 MAX_MILEAGE = 20
 INCREMENTS = np.arange(1, 5)

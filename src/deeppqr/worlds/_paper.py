@@ -18,9 +18,10 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import qmc
 
 from .._errors import DataError
-from ..mdp import Law, check_preferences
+from ..mdp._law import Law
 from ..mdp._simulate import draw, generator, panel_of_paths, split_steps
-from ..panel import Panel
+from ..mdp._tabular import check_preferences
+from ..panel._panel import Panel
 
 NUM_ACTIONS = 5
 SHIFT = np.array([-5, -3, -1, 1, 3])

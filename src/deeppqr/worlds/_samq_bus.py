@@ -16,8 +16,9 @@ from jaxtyping import Float
 from scipy.special import expit, log_softmax
 
 from .._errors import DataError
-from ..mdp import check_preferences, simulate
-from ..panel import Panel
+from ..mdp._simulate import simulate
+from ..mdp._tabular import check_preferences
+from ..panel._panel import Panel
 from ._known_cost_bus import check_columns
 
 INCOME = 5.0

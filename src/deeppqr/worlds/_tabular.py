@@ -7,9 +7,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..mdp import SoftSolution, TabularMDP, simulate, solve_soft
-from ..mdp._simulate import draw, generator
-from ..panel import Panel
+from ..mdp._simulate import draw, generator, simulate
+from ..mdp._tabular import SoftSolution, TabularMDP, solve_soft
+from ..panel._panel import Panel
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from ._errors import DataError
-from ._random import integer_seed
+from .._errors import DataError
+from .._random import integer_seed
 
 
 def seeded(estimator: Any, *, key: PRNGKeyArray) -> Any:

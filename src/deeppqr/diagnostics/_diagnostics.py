@@ -6,13 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ..anchor import AnchoredValue, AnchorSolution
-from ..panel import Panel
-from ..policy import AbstractPolicy, Clipped, PolicyFit, log_shares
+from .._stored import stored
+from ..anchor._problem import AnchorSolution
+from ..anchor._value import AnchoredValue
+from ..panel._panel import Panel
+from ..policy._policy import AbstractPolicy, Clipped, PolicyFit, log_shares
 
 Verdict = Literal["ok", "watch", "trouble", "no signal"]
 
 
+@stored
 @dataclass(frozen=True)
 class Diagnostic:
     """One figure, its verdict and what it means for the reader."""
@@ -26,6 +29,7 @@ class Diagnostic:
         return f"{self.name:<22} {self.value:>11.4g}  {self.verdict:<9} {self.meaning}"
 
 
+@stored
 @dataclass(frozen=True)
 class Diagnostics:
     """All figures of a fit, in the order of the three stages; index by name."""

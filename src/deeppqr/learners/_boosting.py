@@ -7,8 +7,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from scipy.special import log_softmax
 
-from ._random import integer_seed, numpy_rng
-from ._tree_scores import MaskedTrees, add_trees, mask_trees
+from .._random import integer_seed, numpy_rng
+from .._stored import stored
+from ._trees import MaskedTrees, add_trees, mask_trees
 
 TOL, CHECKED = 1e-9, 1_000
 VALIDATION = 0.1
@@ -16,6 +17,7 @@ VALIDATION = 0.1
 BLOCK = 8_192
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class BoostedTrees:
     """Gradient-boosted trees' splits and leaves, one score per class.

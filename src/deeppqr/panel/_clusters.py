@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from scipy import sparse
 
-from ..panel import Panel
+from ._panel import Panel
 
 MIN_UNITS = 10
 """With fewer units than this, consecutive blocks of rows stand in for them."""

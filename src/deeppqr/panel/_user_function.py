@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import DataError, DeepPQRError
+from .._errors import DataError, DeepPQRError
 
 
 def call_with_states(

@@ -5,9 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from ._errors import ActionNeverTaken, AnchorNeverTaken, WeakOverlapWarning
-from .inference import Diagnostics
-from .panel import Panel
+from .._errors import ActionNeverTaken, AnchorNeverTaken, WeakOverlapWarning
+from ..panel._panel import Panel
+from ._diagnostics import Diagnostics
 
 
 def check_identified(panel: Panel, label: Any) -> int:

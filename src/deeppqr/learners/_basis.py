@@ -8,9 +8,10 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from .._stored import stored
+from ..panel._cells import Cells
 from ._network import Ensemble
-from ._scale import spread
-from .panel import Cells
+from ._scaling import spread
 
 LogProb = Callable[[np.ndarray], np.ndarray]
 
@@ -78,6 +79,7 @@ class RandomFeatures(AbstractBasis):
         )
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class RidgeFeatures(AbstractFeatures):
     """Drawn and scaled `RandomFeatures`."""
@@ -99,6 +101,7 @@ class RidgeFeatures(AbstractFeatures):
         return np.concatenate([np.ones((len(state), 1)), standard], axis=1)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class HiddenFeatures(AbstractFeatures):
     """Features with the hidden units of trained networks beside them."""
@@ -120,6 +123,7 @@ class Indicators(AbstractBasis):
         return CellIndicators(Cells.of(state))
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class CellIndicators(AbstractFeatures):
     """The constant and an indicator for every cell but the first."""

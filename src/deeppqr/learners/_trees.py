@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, UInt32
 
-from ._even_pieces import in_even_pieces
+from ._chunks import in_compiled_chunks
 
 MAX_LEAVES = 32
 """As many as a mask has bits."""
@@ -112,7 +112,7 @@ def add_trees(
 ) -> Float[np.ndarray, "score row"]:
     """The trees' values added to where each score starts, in double precision."""
     with jax.enable_x64(True):
-        return in_even_pieces(partial(_add_trees, trees, start), inputs)
+        return in_compiled_chunks(partial(_add_trees, trees, start), inputs)
 
 
 @jax.jit

@@ -18,9 +18,10 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from ._even_pieces import in_even_pieces
-from .progress import Progress, track
-from ._scale import spread
+from .._stored import stored
+from ..progress import Progress, track
+from ._chunks import in_compiled_chunks
+from ._scaling import spread
 
 Loss = Callable[[Float[Array, " output"], Any], Float[Array, ""]]
 """Loss of one row: the network's outputs and the row's target, any pytree."""
@@ -67,6 +68,7 @@ class Training:
     """Looks without any member improving before training stops."""
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Ensemble:
     """Trained networks on standardised inputs; calling it gives every member's outputs."""
@@ -102,7 +104,7 @@ class Ensemble:
         """The last hidden layer of every member, side by side."""
         layers = self._networks.layers[:-1]
         scaled = standardise(inputs, self.center, self.scale)
-        units = in_even_pieces(partial(_hidden, layers), scaled)
+        units = in_compiled_chunks(partial(_hidden, layers), scaled)
         return np.moveaxis(units, 0, 1).reshape(len(inputs), -1)
 
 
@@ -172,7 +174,7 @@ def train(
 
 def _outputs(networks, inputs, center, scale) -> Float[np.ndarray, "member row output"]:
     scaled = standardise(inputs, center, scale)
-    return in_even_pieces(partial(_predict, networks), scaled)
+    return in_compiled_chunks(partial(_predict, networks), scaled)
 
 
 def standardise(inputs, center, scale) -> Float[np.ndarray, "row input"]:

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
-from .._words import counted, did_you_mean, plain
+from .._messages import counted, did_you_mean, plain
 from ._encoding import Column, Encoding, sort_labels
 
 
 @dataclass(frozen=True)
-class Decisions:
-    """Decisions as they arrived: plain columns, one entry per row, nothing checked."""
+class RawDecisions:
+    """RawDecisions as they arrived: plain columns, one entry per row, nothing checked."""
 
     state: dict[str, Column]
     action: np.ndarray
@@ -36,8 +36,8 @@ class Decisions:
         return f"row {row}" + (f" ({', '.join(where)})" if where else "")
 
 
-def admit(
-    raw: Decisions, *, actions: Sequence[Any] | None = None, gaps: str = "error"
+def validate(
+    raw: RawDecisions, *, actions: Sequence[Any] | None = None, gaps: str = "error"
 ) -> dict[str, Any]:
     """The fields of a `Panel`, checked, sorted by unit and time, and encoded."""
     if gaps not in ("error", "split"):
@@ -110,7 +110,7 @@ def missing_entries(values: np.ndarray) -> np.ndarray:
     return np.zeros(len(values), dtype=bool)
 
 
-def _refuse_missing(raw: Decisions, values: np.ndarray, role: str, advice: str) -> None:
+def _refuse_missing(raw: RawDecisions, values: np.ndarray, role: str, advice: str) -> None:
     missing = missing_entries(values)
     if missing.any():
         row = int(np.flatnonzero(missing)[0])
@@ -120,7 +120,7 @@ def _refuse_missing(raw: Decisions, values: np.ndarray, role: str, advice: str) 
         )
 
 
-def _encode_actions(raw: Decisions, actions: Sequence[Any] | None):
+def _encode_actions(raw: RawDecisions, actions: Sequence[Any] | None):
     _refuse_missing(
         raw,
         raw.action,
@@ -145,20 +145,20 @@ def _encode_actions(raw: Decisions, actions: Sequence[Any] | None):
         )
     if len(labels) < 2 and len(codes) > 1:
         raise DataError(
-            f"Every row takes the same action, {observed[0]!r}. Decisions need at least "
+            f"Every row takes the same action, {observed[0]!r}. RawDecisions need at least "
             "two actions; without a choice there is nothing to learn a reward from."
         )
     return labels, np.array([position[label] for label in observed])[codes]
 
 
-def _encode_units(raw: Decisions) -> tuple[list[Any], np.ndarray]:
+def _encode_units(raw: RawDecisions) -> tuple[list[Any], np.ndarray]:
     if raw.unit is None:
         return [0], np.zeros(len(raw.action), dtype=np.int64)
     _refuse_missing(raw, raw.unit, "unit", "Every decision must say who took it.")
     return encode_labels(raw.unit)
 
 
-def _order(raw: Decisions, unit: np.ndarray) -> np.ndarray:
+def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
     """The order that sorts the rows by unit and time."""
     if raw.time is None:
         return np.argsort(unit, kind="stable")
@@ -226,7 +226,7 @@ def _whole_numbers(time: np.ndarray) -> np.ndarray | None:
     return time.astype(np.float64)
 
 
-def _named_next_state(raw: Decisions, encoding: Encoding, ended: np.ndarray):
+def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
     assert raw.next_state is not None
     absent = np.stack([missing_entries(column) for column in raw.next_state.values()])
     partly = absent.any(axis=0) & ~absent.all(axis=0) & ~ended
@@ -248,7 +248,7 @@ def _named_next_state(raw: Decisions, encoding: Encoding, ended: np.ndarray):
     return next_state
 
 
-def _flags(raw: Decisions, values: np.ndarray | None, role: str) -> np.ndarray:
+def _flags(raw: RawDecisions, values: np.ndarray | None, role: str) -> np.ndarray:
     if values is None:
         return np.zeros(len(raw.action), dtype=bool)
     wrong = np.array([value not in (0, 1) for value in values.tolist()], dtype=bool)
@@ -261,7 +261,7 @@ def _flags(raw: Decisions, values: np.ndarray | None, role: str) -> np.ndarray:
     return values.astype(bool)
 
 
-def _weights(raw: Decisions) -> np.ndarray:
+def _weights(raw: RawDecisions) -> np.ndarray:
     if raw.weight is None:
         return np.ones(len(raw.action))
     try:

@@ -1,0 +1,1 @@
+"""What the stages learn with: networks, boosted trees, bases, scaling. All private."""

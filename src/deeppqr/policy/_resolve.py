@@ -1,0 +1,45 @@
+"""Which policy estimator a name or an object stands for."""
+
+from typing import Any
+
+from .._errors import DataError
+from .._stage_names import POLICIES
+from ..learners._sklearn import refuse_class
+from ._airl import AIRL
+from ._auto import Auto
+from ._boosted import Boosted
+from ._classifier import Classifier
+from ._frequency import Frequency
+from ._given import Given, from_stable_baselines
+from ._logit import Logit
+from ._network import Network
+from ._policy import AbstractPolicyEstimator
+
+_CLASSES = (Auto, Frequency, Logit, Network, Boosted, AIRL)
+NAMES = dict(zip(POLICIES, _CLASSES, strict=True))
+
+
+def resolve(policy: Any) -> AbstractPolicyEstimator:
+    """The estimator behind a name, an estimator of ours, or a scikit-learn classifier."""
+    refuse_class(policy, "policy")
+    if isinstance(policy, str) and policy in NAMES:
+        return NAMES[policy]()
+    if isinstance(policy, AbstractPolicyEstimator):
+        return policy
+    if hasattr(policy, "get_distribution") or hasattr(policy, "gen_algo"):
+        return from_stable_baselines(getattr(policy, "gen_algo", policy))
+    if callable(policy) and not isinstance(policy, type):
+        return Given(policy)
+    if hasattr(policy, "predict_proba") or hasattr(policy, "fit"):
+        if not hasattr(policy, "predict_proba"):
+            raise DataError(
+                f"`policy` must give probabilities, but {type(policy).__name__} has no "
+                "`predict_proba`. Use a classifier that has it, such as "
+                "LogisticRegression or HistGradientBoostingClassifier."
+            )
+        return Classifier(policy)
+    raise DataError(
+        f"`policy` must be one of {sorted(NAMES)}, an estimator from `deeppqr.policy`, a "
+        "scikit-learn classifier or a function that gives log-probabilities, but "
+        f"{policy!r} arrived."
+    )
