@@ -4,6 +4,7 @@ The same call on the same item gives the same result whatever the executor, sinc
 runs on one thread and an item carries everything that its result depends on.
 """
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Failed:
     """In place of a result: why there is none."""
 
     message: str
+    traceback: str = ""
+    """Where the call raised an exception; empty where its process was lost."""
 
 
 class Executor(ABC):
@@ -61,7 +64,7 @@ def attempt(call: Call, item: Any) -> Any:
     try:
         return call(item)
     except Exception as problem:
-        return Failed(f"{type(problem).__name__}: {problem}")
+        return Failed(f"{type(problem).__name__}: {problem}", traceback.format_exc())
 
 
 def check_count(name: str, value: int | None, least: int) -> None:
