@@ -156,7 +156,7 @@ def test_exceptions_are_results(executor):
     results = dict(executor.run(double, [1, 2, 3]))
     assert results[1] == Failed("ArithmeticError: two")
     if isinstance(executor, Cores):
-        assert "its result could not be sent" in results[2].message
+        assert "its result could not be pickled" in results[2].message
 
 
 def test_every_task_has_one_thread():

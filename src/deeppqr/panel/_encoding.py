@@ -10,7 +10,7 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
 from .._stored import stored
-from ._numbers_as_text import refuse_numbers_as_text
+from ._numeric_text import refuse_numbers_as_text
 
 Kind = Literal["numeric", "boolean", "categorical"]
 Column = np.ndarray

@@ -21,7 +21,7 @@ from ._columns import (
     require_columns,
 )
 from ._encoding import Encoding
-from ._numbers_as_text import mostly_numbers
+from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
 from ._trajectories import aligned_rows, read_episodes, read_trajectories
 from ._validation import RawDecisions, validate

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deeppqr import DataError, Panel
-from deeppqr.panel._numbers_as_text import is_number, mostly_numbers
+from deeppqr.panel._numeric_text import is_number, mostly_numbers
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 WORDS = st.text(alphabet="bcdghjklmpqrstuvwxyz", min_size=1)
