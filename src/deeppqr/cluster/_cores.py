@@ -29,9 +29,8 @@ from ._executor import (
 from ._thread import environment, worker_environment
 from ._worker import READY, UNUSABLE, serve
 
-EXIT_TIMEOUT = (
-    5.0  # seconds; an idle worker exits once its pipe closes, a hung one is killed
-)
+# Seconds. An idle worker exits as soon as its pipe closes; only a hung one is killed.
+EXIT_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)

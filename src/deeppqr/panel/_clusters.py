@@ -1,4 +1,4 @@
-"""Who is independent of whom: the clusters that standard errors are made of."""
+"""Clusters for standard errors: units, or blocks of rows where units are few."""
 
 from dataclasses import dataclass
 
@@ -8,8 +8,11 @@ from scipy import sparse
 
 from ._panel import Panel
 
+# Clustered standard errors are too small with few clusters (Cameron, Gelbach and Miller
+# 2008 study five and more). Below ten units, blocks of 50 consecutive rows serve as
+# clusters instead: longer than most dependence within a path. Doubling `BLOCK_ROWS` halves
+# their number, and with it the precision of the errors, in paths of less than 5,000 rows.
 MIN_UNITS = 10
-"""With fewer units than this, consecutive blocks of rows stand in for them."""
 BLOCK_ROWS = 50
 MAX_BLOCKS = 50
 
@@ -26,8 +29,8 @@ class Clusters:
     def of(cls, panel: Panel) -> "Clusters":
         """Units; or blocks of consecutive rows where there are too few of them.
 
-        A long path forgets where it began, so its blocks are nearly independent. Rows
-        without weight are in no cluster's sum and their units are not counted.
+        Blocks of a long stationary path are nearly independent. Rows without weight are
+        in no cluster's sum and their units are not counted.
         """
         counted = panel.weight > 0
         units, code = np.unique(panel.unit[counted], return_inverse=True)
@@ -47,7 +50,7 @@ class Clusters:
 
     @classmethod
     def by_row(cls, panel: Panel) -> "Clusters":
-        """Every row for itself: influence functions as textbooks print them."""
+        """Every row its own cluster: influence functions without clustering."""
         return cls(np.arange(len(panel)), len(panel), "every row for itself")
 
     def sum(self, rows) -> Float[np.ndarray, "cluster column"]:
