@@ -290,7 +290,7 @@ def test_prediction_states_may_be_arrays_or_frames():
         ({}, {"actions": ["no", "go", "no"]}, "`actions` must be distinct"),
         ({}, {"gaps": "fill"}, '`gaps` must be "error" or "split"'),
         ({"w": ["1", "a", "1", "1", "1"]}, {"weight": "w"}, "`weight` must hold numbers"),
-        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "first that is none is 'NA' in row 2 "),
+        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "first that does not is 'NA' in row 2 "),
         ({"kind": ["u"] * 5}, {}, "'kind' is categorical with 1 level. A column with a single level is a constant"),
         ({"a": pd.array(["go", pd.NA, "no", "go", "no"], dtype="string")}, {}, "`action` must not be missing, but row 1"),
         ({"t": pd.array([1, pd.NA, 1, 2, 3], dtype="Int64")}, {}, "`time` must not be missing, but row 1"),

@@ -85,7 +85,7 @@ def few_states(
     rows_per_cell: int,
     max_cells: int = 5_000,  # a dense matrix over pairs of states then takes 200 MB
 ) -> bool:
-    """Whether a sample has `max_cells` distinct states at most, `rows_per_cell` rows each."""
+    """Whether there are at most `max_cells` distinct states, with enough rows for each."""
     # A sample of the rows rejects continuous states without sorting all of them.
     probe = state[:: max(1, len(state) // 20_000)]
     if len(Cells.of(probe)) > max_cells:
