@@ -351,7 +351,7 @@ def test_columns_without_text_names():
 
 def test_many_levels_are_refused():
     many = pd.DataFrame({"k": [f"k{i}" for i in range(1_500)], "a": [0, 1] * 750})
-    with pytest.raises(DataError, match="1,500 levels. More than 1,000 cannot be learned"):
+    with pytest.raises(DataError, match="1,500 levels. At most 1,000 are supported"):
         Panel.from_frame(many, state=["k"], action="a")
 
 

@@ -22,7 +22,7 @@ def gumbel_shocks(
     shape: tuple[int, ...], *, temperature: float, rng: np.random.Generator
 ) -> np.ndarray:
     """Type-I extreme-value shocks of scale `temperature`, centred at mean zero."""
-    # Centred, since a standard Gumbel variable has mean 0.577: V then has no added constant.
+    # Centred: a Gumbel variable has mean 0.577, which would add a constant to V.
     return temperature * (rng.gumbel(size=shape) - np.euler_gamma)
 
 

@@ -54,7 +54,7 @@ class SoftQLearning:
     def solve(
         self, world: World, reward: Callable[[np.ndarray], np.ndarray], *, seed: int = 0
     ) -> "SoftQFunction":
-        """Learn Q in a world that can be simulated; `reward` maps states to all actions'."""
+        """Learn Q in a world that can be simulated; `reward` has a column per action."""
         check_seed(seed)
         key_data, key_train = jr.split(jr.key(seed))
         state, action, after = self._explore(world, numpy_rng(key_data))

@@ -161,8 +161,8 @@ def _warn_of_trouble(panel: Panel, policy: Any, held_out: float) -> None:
         )
     if entropy < 0.1 * of_shares and held_out < float(shares @ np.exp(shares)):
         warnings.warn(
-            f"The policy is nearly deterministic: its entropy is {entropy:.3f}, that of the "
-            f"action shares {of_shares:.3f}, and it predicts held-out units worse than "
+            f"The policy is nearly deterministic: its entropy is {entropy:.3f}, that of "
+            f"the action shares {of_shares:.3f}, and it predicts held-out units worse than "
             'the shares do. Use fewer steps, a smaller network, or policy="network".',
             AdversarialWarning,
             stacklevel=4,

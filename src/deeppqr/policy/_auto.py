@@ -35,7 +35,7 @@ class Auto(AbstractPolicyEstimator):
 
     def fit(self, panel, *, key):
         counted = few_states(panel.state, rows_per_cell=COUNTED * panel.num_actions)
-        # No competition here: a table has no bias, and its noise enters the standard errors.
+        # Not compared with others: a full table has no bias, and its noise is in the s.e.
         if counted and fewest_rows(panel.state, panel.action, panel.num_actions) > 0:
             return Frequency().fit(panel, key=key)
         candidates = _candidates(panel, counted)
