@@ -205,5 +205,6 @@ def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> n
 
     g is known, not estimated; what the third stage makes of it is a diagnostic.
     """
-    reward[:, value.anchor] = value.anchor_reward(state)
-    return reward
+    known = reward.copy()
+    known[:, value.anchor] = value.anchor_reward(state)
+    return known

@@ -34,7 +34,7 @@ class TightLogit(AbstractPolicyEstimator):
         slope, level = model.coef_, model.intercept_
         if len(slope) == 1:
             slope, level = np.vstack([0 * slope, slope]), np.append(0.0, level)
-        policy = LogitPolicy(slope, level, bare.center, bare.scale, self.degree, 1.0)
+        policy = LogitPolicy(slope, level, bare.scaling, self.degree, 1.0)
         taken = np.arange(len(panel)), panel.action
         return PolicyFit(policy, policy.log_prob(panel.state)[taken], "tight logit")
 

@@ -6,6 +6,7 @@ contraction whatever the data. It cannot diverge, at the price of some smoothing
 """
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -15,7 +16,7 @@ from scipy.spatial import cKDTree
 from .._errors import DataError
 from .._random import integer_seed
 from .._stored import stored
-from ..learners._scaling import spread
+from ..learners._scaling import Scaling
 from ..panel._cells import Cells
 from ._problem import (
     AbstractAnchorSolver,
@@ -93,8 +94,7 @@ class Neighbours:
     """
 
     cells: Cells
-    center: Float[np.ndarray, " state_feature"]
-    scale: Float[np.ndarray, " state_feature"]
+    scaling: Scaling
     rows: Int[np.ndarray, " row"]
     """The node of each training row."""
     number: int
@@ -102,14 +102,19 @@ class Neighbours:
     @classmethod
     def grow(cls, state: np.ndarray, number: int) -> "Neighbours":
         cells = Cells.of(state)
-        return cls(cells, state.mean(axis=0), spread(state), cells.locate(state), number)
+        return cls(cells, Scaling.of(state), cells.locate(state), number)
+
+    @cached_property
+    def _tree(self) -> cKDTree:
+        """Grown once, at the first query; it is not stored."""
+        return cKDTree(self.scaling(self.cells.states))
 
     def locate(self, state: np.ndarray) -> Int[np.ndarray, "row neighbour"]:
         """The nodes to average, nearest first; -1 fills the places not needed."""
-        standard = lambda values: (values - self.center) / self.scale
         most = min(self.number, len(self.cells))
-        tree = cKDTree(standard(self.cells.states))
-        _, nodes = tree.query(standard(state), k=[*range(1, most + 1)], workers=-1)
+        # On one thread: a worker process is promised one core, and SciPy's threads would
+        # take them all, whatever limits BLAS and OpenMP were given.
+        _, nodes = self._tree.query(self.scaling(state), k=[*range(1, most + 1)])
         size = np.bincount(self.rows, minlength=len(self.cells))[nodes]
         needed = np.cumsum(size, axis=1) - size < self.number
         return np.where(needed, nodes, -1)

@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from .._errors import DataError
 from .._stored import stored
 from ..learners._basis import penalty
-from ..learners._scaling import spread
+from ..learners._scaling import Scaling, spread
 from ..panel._cells import Cells
 from ._averager import Neighbours
 from ._problem import (
@@ -355,7 +355,7 @@ def _ridge(columns, outcome, past: slice, block: slice) -> np.ndarray:
 
 
 def _standard(columns, past: slice) -> np.ndarray:
-    return (columns - columns[past].mean(axis=0)) / spread(columns[past])
+    return Scaling.of(columns[past])(columns)
 
 
 def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:

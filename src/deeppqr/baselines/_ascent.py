@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._errors import DataError, NotConvergedWarning
+from ..panel._clusters import clustered_covariance
 from ._law import FirstStep
 from ._structural import Problem
 
@@ -165,14 +166,7 @@ def two_step_precision(
     score = problem.weight[:, None] * choices.score[problem.cell, problem.action]
     np.add.at(by_unit[:, :size], problem.unit, score @ inverse)
     np.add.at(by_unit, step.unit, step.count[:, None] * moves)
-    return Precision(symmetric(covariance), clustered(by_unit))
-
-
-def clustered(by_unit: Float[np.ndarray, "unit both"]) -> Float[np.ndarray, "both both"]:
-    """The covariance of a sum over independent units."""
-    num_units = len(by_unit)
-    factor = num_units / max(num_units - 1, 1)
-    return symmetric(factor * by_unit.T @ by_unit)
+    return Precision(symmetric(covariance), clustered_covariance(by_unit))
 
 
 def symmetric(matrix: np.ndarray) -> np.ndarray:

@@ -16,8 +16,8 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from ..learners._network import Ensemble, Training, _build, _optimiser, standardise
-from ..learners._scaling import spread
+from ..learners._network import Ensemble, Training, _build, _optimiser
+from ..learners._scaling import Scaling
 from ..panel._cells import Cells
 from ..progress import track
 
@@ -111,16 +111,14 @@ def fit_networks(
 ) -> tuple[Ensemble, float]:
     """Networks with outputs (g, h) applied at both ends of each transition."""
     key_init, key_steps = jr.split(key)
-    center, scale = data.state.mean(axis=0), spread(data.state)
+    scaling = Scaling.of(data.state)
     outputs = num_columns + 1
-    networks = eqx.filter_vmap(lambda k: _build(k, len(center), outputs, training))(
+    networks = eqx.filter_vmap(lambda k: _build(k, data.state.shape[1], outputs, training))(
         jr.split(key_init, training.members)
     )
     params, static = eqx.partition(networks, eqx.is_array)
     opt_state = jax.vmap(_optimiser(training).init)(params)
-    scaled = (
-        standardise(states, center, scale) for states in (data.state, data.next_state)
-    )
+    scaled = (scaling(states) for states in (data.state, data.next_state))
     columns = (discount * data.follows, data.log_generator, data.negative, data.weight)
     numbers = tuple(jnp.asarray(c, dtype=jnp.float32) for c in (*scaled, *columns))
     rows = (*numbers, jnp.asarray(data.column, dtype=jnp.int32))
@@ -140,8 +138,7 @@ def fit_networks(
         outputs,
         training.width,
         training.depth,
-        center,
-        scale,
+        scaling,
         trace[-1],
         step,
         np.stack(trace),

@@ -9,12 +9,12 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
+from ..panel._clusters import clustered_covariance
 from ..panel._panel import Panel, require_panel
 from ._ascent import (
     Choices,
     Point,
     Precision,
-    clustered,
     law_slope,
     maximise_likelihood,
     solve_information,
@@ -231,7 +231,7 @@ def joint_precision(problem: Problem, theta, names) -> Precision:
     spread[:-1] = eye
     spread[-1, size:] = -1.0  # the last share is one less the others
     return Precision(
-        symmetric(spread @ covariance @ spread.T), clustered(by_unit @ spread.T)
+        symmetric(spread @ covariance @ spread.T), clustered_covariance(by_unit @ spread.T)
     )
 
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 
 from .._errors import DataError, NotConvergedWarning
 from .._random import check_seed
-from ..learners._scaling import spread
+from ..learners._scaling import Scaling
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
 from ._baseline import NOTHING, AbstractBaseline, BaselineFit
@@ -151,8 +151,7 @@ class SPLGD(AbstractBaseline):
 class LinearFeatures:
     """psi(s, a): the constant, the state and the action, standardised over the rows."""
 
-    center: Float[np.ndarray, " state_feature"]
-    scale: Float[np.ndarray, " state_feature"]
+    scaling: Scaling
     action: Float[np.ndarray, "action action_feature"]
 
     @classmethod
@@ -163,15 +162,14 @@ class LinearFeatures:
             columns = np.zeros((panel.num_actions, 0))
         else:
             columns = np.eye(panel.num_actions)[:, 1:] if intercepts else _numbers(panel)
-        taken = columns[panel.action]
-        standard = (columns - taken.mean(axis=0)) / spread(taken)
-        return cls(panel.state.mean(axis=0), spread(panel.state), standard)
+        taken = Scaling.of(columns[panel.action])
+        return cls(Scaling.of(panel.state), taken(columns))
 
     def __call__(
         self, state: Float[np.ndarray, "row state_feature"]
     ) -> Float[np.ndarray, "row action feature"]:
         num_rows, (num_actions, width) = len(state), self.action.shape
-        scaled = (state - self.center) / self.scale
+        scaled = self.scaling(state)
         shape = (num_rows, num_actions)
         parts = (
             np.ones((*shape, 1)),

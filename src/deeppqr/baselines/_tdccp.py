@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 
 from .._errors import DataError
 from ..mdp._tabular import check_preferences
+from ..panel._clusters import clustered_covariance
 from ..panel._panel import Panel, require_panel
 from ..policy._policy import AbstractPolicy
 from ._ascent import (
     Choices,
     Precision,
-    clustered,
     maximise_likelihood,
     solve_information,
     symmetric,
@@ -252,7 +252,7 @@ def td_precision(
     by_unit = np.zeros((panel.num_units, len(names)))
     np.add.at(by_unit, panel.unit, score)
     np.add.at(by_unit, panel.unit[model.rows], -moved)
-    return Precision(symmetric(covariance), clustered(by_unit @ inverse))
+    return Precision(symmetric(covariance), clustered_covariance(by_unit @ inverse))
 
 
 def _flow(reward: LinearReward, state: np.ndarray, num_actions: int) -> Flow:

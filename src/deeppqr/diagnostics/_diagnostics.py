@@ -9,6 +9,7 @@ import numpy as np
 from .._stored import stored
 from ..anchor._problem import AnchorSolution
 from ..anchor._value import AnchoredValue
+from ..panel._clusters import clustered_mean
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy, Clipped, PolicyFit, log_shares
 
@@ -166,23 +167,6 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
         f"{figure} ({error:.4f}): the states do not predict the actions better than "
         "fixed shares do, so the data cannot tell the rewards",
     )
-
-
-def clustered_mean(
-    panel: Panel, values: np.ndarray, judged: np.ndarray
-) -> tuple[float, float]:
-    """The mean over the judged rows and its standard error, clustered by unit."""
-    weight = panel.weight[judged] / panel.weight[judged].sum()
-    mean = float(np.sum(weight * values[judged]))
-    by_unit = np.bincount(_clusters(panel)[judged], weight * (values[judged] - mean))
-    return mean, float(np.sqrt(np.sum(by_unit**2)))
-
-
-def _clusters(panel: Panel) -> np.ndarray:
-    """Units; or consecutive blocks of rows where there are too few units to compare."""
-    if panel.num_units >= 10:
-        return panel.unit
-    return np.arange(len(panel)) * min(20, len(panel)) // len(panel)
 
 
 def _equation(solution: AnchorSolution, spread: float) -> list[Diagnostic]:

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..learners._scaling import spread
+from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
 from ..reward._reward_basis import GivenBasis
 
@@ -164,7 +164,7 @@ def with_extras(
     """
     own = features.at(state, action)
     taken = [index for index in np.unique(action)]
-    standard = (state - state.mean(axis=0)) / spread(state)
+    standard = Scaling.of(state)(state)
     width = standard.shape[1]
     shapes = [np.ones(len(state)), *standard.T]
     shapes += [standard[:, i] * standard[:, j] for i in range(width) for j in range(i + 1)]

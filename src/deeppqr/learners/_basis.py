@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import jax.random as jr
 import numpy as np
@@ -11,7 +11,7 @@ from jaxtyping import Float, PRNGKeyArray
 from .._stored import stored
 from ..panel._cells import Cells
 from ._network import Ensemble
-from ._scaling import spread
+from ._scaling import Scaling
 
 LogProb = Callable[[np.ndarray], np.ndarray]
 
@@ -61,22 +61,13 @@ class RandomFeatures(AbstractBasis):
         weight = np.asarray(jr.normal(key_weight, (dim, count)), np.float64)
         bias = np.asarray(jr.normal(key_bias, (count,)), np.float64)
         bare = RidgeFeatures(
-            state.mean(axis=0),
-            spread(state),
+            Scaling.of(state),
             self.steepness * weight / np.sqrt(dim),
             bias,
-            np.zeros(0),
-            np.ones(0),
+            Scaling(np.zeros(0), np.ones(0)),
         )
         columns = bare.columns(state, log_prob(state))
-        return RidgeFeatures(
-            bare.state_center,
-            bare.state_scale,
-            bare.weight,
-            bare.bias,
-            columns.mean(axis=0),
-            spread(columns),
-        )
+        return replace(bare, scaling=Scaling.of(columns))
 
 
 @stored
@@ -84,20 +75,19 @@ class RandomFeatures(AbstractBasis):
 class RidgeFeatures(AbstractFeatures):
     """Drawn and scaled `RandomFeatures`."""
 
-    state_center: np.ndarray
-    state_scale: np.ndarray
+    state_scaling: Scaling
     weight: np.ndarray
     bias: np.ndarray
-    center: np.ndarray
-    scale: np.ndarray
+    scaling: Scaling
+    """Of the features themselves."""
 
     def columns(self, state, log_prob) -> np.ndarray:
-        scaled = (state - self.state_center) / self.state_scale
+        scaled = self.state_scaling(state)
         ridges = np.tanh(scaled @ self.weight + self.bias)
         return np.concatenate([scaled, ridges, log_prob], axis=1)
 
     def __call__(self, state, log_prob):
-        standard = (self.columns(state, log_prob) - self.center) / self.scale
+        standard = self.scaling(self.columns(state, log_prob))
         return np.concatenate([np.ones((len(state), 1)), standard], axis=1)
 
 

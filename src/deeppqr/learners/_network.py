@@ -21,7 +21,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._stored import stored
 from ..progress import Progress, track
 from ._chunks import in_compiled_chunks
-from ._scaling import spread
+from ._scaling import Scaling
 
 Loss = Callable[[Float[Array, " output"], Any], Float[Array, ""]]
 """Loss of one row: the network's outputs and the row's target, any pytree."""
@@ -77,8 +77,7 @@ class Ensemble:
     num_outputs: int
     width: int
     depth: int
-    center: Float[np.ndarray, " input"]
-    scale: Float[np.ndarray, " input"]
+    scaling: Scaling
     held_out_loss: Float[np.ndarray, " member"]
     num_steps: int
     trace: Float[np.ndarray, "check member"] = field(
@@ -88,7 +87,7 @@ class Ensemble:
 
     @cached_property
     def _networks(self):
-        build = partial(_build, jr.key(0), len(self.center), self.num_outputs, self)
+        build = partial(_build, jr.key(0), len(self.scaling.center), self.num_outputs, self)
         like, static = eqx.partition(eqx.filter_eval_shape(build), _is_shape)
         leaves = [jnp.asarray(leaf) for leaf in self.leaves]
         return eqx.combine(jax.tree.unflatten(jax.tree.structure(like), leaves), static)
@@ -96,14 +95,14 @@ class Ensemble:
     def __call__(
         self, inputs: Float[np.ndarray, "row input"]
     ) -> Float[np.ndarray, "member row output"]:
-        return _outputs(self._networks, inputs, self.center, self.scale)
+        return _outputs(self._networks, inputs, self.scaling)
 
     def hidden(
         self, inputs: Float[np.ndarray, "row input"]
     ) -> Float[np.ndarray, "row unit"]:
         """The last hidden layer of every member, side by side."""
         layers = self._networks.layers[:-1]
-        scaled = standardise(inputs, self.center, self.scale)
+        scaled = self.scaling(inputs).astype(np.float32)
         units = in_compiled_chunks(partial(_hidden, layers), scaled)
         return np.moveaxis(units, 0, 1).reshape(len(inputs), -1)
 
@@ -130,11 +129,10 @@ def train(
     """
     key_init, key_steps = jr.split(key)
     members = training.members
-    center = inputs.mean(axis=0)
-    scale = spread(inputs)
+    scaling = Scaling.of(inputs)
     keys = jr.split(key_init, members)
     networks, opt_state = _start(keys, inputs.shape[1], num_outputs, training)
-    data = _to_device((standardise(inputs, center, scale), targets, weight))
+    data = _to_device((scaling(inputs), targets, weight))
     (inside, num_inside), (held, num_held) = _member_rows(fold, training)
     params, static = eqx.partition(networks, eqx.is_array)
     best, best_loss = params, jnp.full(members, jnp.inf)
@@ -155,7 +153,7 @@ def train(
             _report(progress, step, training, best_loss)
             if refresh is not None:
                 snapshot = eqx.combine(params, static)
-                renewed = refresh(lambda x: _outputs(snapshot, x, center, scale))  # noqa: B023
+                renewed = refresh(lambda x: _outputs(snapshot, x, scaling))  # noqa: B023
                 if renewed is None:
                     break
                 data = (data[0], _to_device(renewed), data[2])
@@ -164,21 +162,16 @@ def train(
         num_outputs,
         training.width,
         training.depth,
-        center,
-        scale,
+        scaling,
         np.asarray(best_loss, dtype=np.float64),
         step,
         np.stack(trace).astype(np.float64),
     )
 
 
-def _outputs(networks, inputs, center, scale) -> Float[np.ndarray, "member row output"]:
-    scaled = standardise(inputs, center, scale)
+def _outputs(networks, inputs, scaling) -> Float[np.ndarray, "member row output"]:
+    scaled = scaling(inputs).astype(np.float32)
     return in_compiled_chunks(partial(_predict, networks), scaled)
-
-
-def standardise(inputs, center, scale) -> Float[np.ndarray, "row input"]:
-    return ((inputs - center) / scale).astype(np.float32)
 
 
 def _build(key: PRNGKeyArray, num_inputs: int, num_outputs: int, shape) -> eqx.nn.MLP:

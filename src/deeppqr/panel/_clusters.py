@@ -3,15 +3,16 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from scipy import sparse
 
 from ._panel import Panel
 
 # Clustered standard errors are too small with few clusters (Cameron, Gelbach and Miller
-# 2008 study five and more). Below ten units, blocks of 50 consecutive rows serve as
-# clusters instead: longer than most dependence within a path. Doubling `BLOCK_ROWS` halves
-# their number, and with it the precision of the errors, in paths of less than 5,000 rows.
+# 2008), and a variance of fewer than ten terms is itself uncertain by half its size. Below
+# ten units, blocks of 50 consecutive rows serve as clusters instead, which is longer than
+# most dependence within a path. Doubling `BLOCK_ROWS` leaves half as many blocks in paths
+# of less than 5,000 rows; more than 50 blocks would be shorter and add little precision.
 MIN_UNITS = 10
 BLOCK_ROWS = 50
 MAX_BLOCKS = 50
@@ -71,3 +72,15 @@ def clustered_covariance(
     count = len(influence)
     centred = influence - influence.mean(axis=0)
     return centred.T @ centred * (count / max(count - 1, 1))
+
+
+def clustered_mean(
+    panel: Panel, values: Float[np.ndarray, " row"], rows: Bool[np.ndarray, " row"]
+) -> tuple[float, float]:
+    """The weighted mean over some rows and its standard error, clustered by unit."""
+    weight = panel.weight[rows] / panel.weight[rows].sum()
+    mean = float(np.sum(weight * values[rows]))
+    influence = np.zeros((len(panel), 1))
+    influence[rows, 0] = weight * (values[rows] - mean)
+    covariance = clustered_covariance(Clusters.of(panel).sum(influence))
+    return mean, float(np.sqrt(covariance[0, 0]))

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._stored import stored
-from ..learners._scaling import spread
+from ..learners._scaling import Scaling
 from ..panel._panel import Panel
 from ._policy import (
     AbstractPolicy,
@@ -42,8 +42,8 @@ class Logit(AbstractPolicyEstimator):
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
-        center, scale = panel.state.mean(axis=0), spread(panel.state)
-        features = monomials((panel.state - center) / scale, self.degree)
+        scaling = Scaling.of(panel.state)
+        features = monomials(scaling(panel.state), self.degree)
         # scikit-learn's C is the inverse of the ridge penalty and must be positive.
         model = LogisticRegression(C=1 / max(self.ridge, 1e-12), max_iter=self.max_steps)
         with warnings.catch_warnings():
@@ -55,7 +55,7 @@ class Logit(AbstractPolicyEstimator):
         if panel.num_actions == 2:  # scikit-learn keeps one row for two classes
             coefficient = np.concatenate([np.zeros_like(coefficient), coefficient])
             intercept = np.concatenate([np.zeros_like(intercept), intercept])
-        return LogitPolicy(coefficient, intercept, center, scale, self.degree, self.ridge)
+        return LogitPolicy(coefficient, intercept, scaling, self.degree, self.ridge)
 
 
 @stored
@@ -65,15 +65,14 @@ class LogitPolicy(AbstractPolicy):
 
     coefficient: Float[np.ndarray, "action feature"]
     intercept: Float[np.ndarray, " action"]
-    center: Float[np.ndarray, " state_feature"]
-    scale: Float[np.ndarray, " state_feature"]
+    scaling: Scaling
     degree: int
     ridge: float = 0.0
     """The penalty it was fitted with, which its influence function needs."""
 
     def features(self, state: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
         """The regressors of the log-odds, without the constant."""
-        return monomials((state - self.center) / self.scale, self.degree)
+        return monomials(self.scaling(state), self.degree)
 
     def log_prob(self, state):
         features = self.features(state)

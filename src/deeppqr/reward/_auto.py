@@ -1,6 +1,6 @@
 """The reward by evidence: joint estimation, unless the policy knows better."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import jax.random as jr
 import numpy as np
@@ -30,6 +30,8 @@ class Auto(AbstractRewardEstimator):
     simple form would save in noise it may cost in bias.
     """
 
+    joint: Joint = field(default_factory=Joint)
+    """How joint estimation is done where it is tried."""
     policy_scores: Float[np.ndarray, " row"] | None = None
     """The policy's held-out log-probabilities; NaN in rows that were not judged."""
 
@@ -38,7 +40,7 @@ class Auto(AbstractRewardEstimator):
             fit = RE().fit(panel, value, key=key)
             note = f"{fit.note}; every action was taken {COUNTED} times or more in each"
             return replace(fit, note=note)
-        joint = Joint().fit(panel, value, key=key)
+        joint = self.joint.fit(panel, value, key=key)
         if self.policy_scores is None or joint.held_out is None:
             return joint
         judged = ~(np.isnan(self.policy_scores) | np.isnan(joint.held_out))
@@ -58,7 +60,7 @@ class Auto(AbstractRewardEstimator):
         return RE()
 
     def judged_against(self, held_out):
-        return Auto(held_out)
+        return replace(self, policy_scores=held_out)
 
 
 def _is_counted(panel: Panel) -> bool:

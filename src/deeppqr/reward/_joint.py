@@ -76,6 +76,9 @@ class Joint(AbstractRewardEstimator):
     training
         The networks whose hidden units become features of the value; None for random
         features alone, which is several times faster.
+    moves
+        Whether a law of typical steps, walls and resets is among those tried for the next
+        state. The paper's synthetic world moves in just this way.
 
     References
     ----------
@@ -86,6 +89,7 @@ class Joint(AbstractRewardEstimator):
     rounds: int = 2
     rows: int = 12_500
     training: Training | None = field(default_factory=lambda: Training(members=2))
+    moves: bool = True
 
     def __post_init__(self):
         if self.rounds < 1:
@@ -100,7 +104,7 @@ class Joint(AbstractRewardEstimator):
 
     def fit(self, panel, value, *, key):
         key_folds, key_law, key_features, key_bends, key_train = jr.split(key, 5)
-        learned = learn_transition(panel, value.policy, key=key_law)
+        learned = learn_transition(panel, value.policy, key=key_law, moves=self.moves)
         fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))
         task = _Task(panel, value, learned.law, Decisions.of(panel, fold))
         exact = isinstance(learned.law, Table)

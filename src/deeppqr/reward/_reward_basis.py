@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from .._errors import DataError
 from .._stored import ROLE, stored
-from ..learners._scaling import spread
+from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel
 from ._ridge_logit import FREE
@@ -47,8 +47,7 @@ class RewardBasis:
     features says what the simpler ones cannot.
     """
 
-    center: Float[np.ndarray, " state_feature"]
-    scale: Float[np.ndarray, " state_feature"]
+    scaling: Scaling
     shapes: Float[np.ndarray, "shape action"]
     """How each feature varies over the actions; zero at the anchor."""
     shape_group: Int[np.ndarray, " shape"]
@@ -78,9 +77,14 @@ class RewardBasis:
         return product.reshape(len(state), self.shapes.shape[1], width)
 
     @property
+    def dimension(self) -> int:
+        """Columns of the encoded state."""
+        return len(self.scaling.center)
+
+    @property
     def group(self) -> Int[np.ndarray, " feature"]:
         """The penalty that each feature falls under."""
-        dim = len(self.center)
+        dim = self.dimension
         simple = {
             "nothing": np.zeros(dim + 1, np.int64),
             "constants": np.minimum(np.arange(dim + 1), 1),
@@ -96,7 +100,7 @@ class RewardBasis:
     @property
     def level(self) -> Int[np.ndarray, " feature"]:
         """How complex a reward needs each feature: an index into `LEVELS`."""
-        dim = len(self.center)
+        dim = self.dimension
         products = np.full(len(self.pair), 2)
         bends = np.where(self.bend_group < self.num_directions, 3, 4)
         column = np.concatenate([[0], np.ones(dim, np.int64), products, bends])
@@ -105,7 +109,7 @@ class RewardBasis:
     @property
     def is_free(self) -> Bool[np.ndarray, " feature"]:
         """Features with which each action departs from a smooth function of its number."""
-        number = 1 + len(self.center) + len(self.pair) + len(self.offset)
+        number = 1 + self.dimension + len(self.pair) + len(self.offset)
         return np.tile(self.shape_group == FREE_SHAPE, number)
 
     def without_free_shapes(self) -> "RewardBasis":
@@ -114,7 +118,7 @@ class RewardBasis:
         return replace(self, shapes=self.shapes[kept], shape_group=self.shape_group[kept])
 
     def _columns(self, state: np.ndarray) -> np.ndarray:
-        standard = (state - self.center) / self.scale
+        standard = self.scaling(state)
         simple = _with_constant(standard)
         products = _products(standard, self.pair) - simple @ self.pair_removed
         bends = np.tanh(standard @ self.direction - self.offset) - simple @ self.removed
@@ -128,11 +132,11 @@ class RewardBasis:
             self,
             direction=direction,
             offset=offset,
-            removed=np.zeros((len(self.center) + 1, len(offset))),
+            removed=np.zeros((self.dimension + 1, len(offset))),
             bend_scale=1.0,
             bend_group=np.asarray(group, dtype=np.int64),
         )
-        standard = (state - self.center) / self.scale
+        standard = self.scaling(state)
         simple = _with_constant(standard)
         bends = np.tanh(standard @ direction - offset)
         removed = np.linalg.lstsq(simple, bends, rcond=1e-10)[0]
@@ -148,11 +152,10 @@ def linear_basis(panel: Panel, anchor: int) -> RewardBasis:
     being in a market or not, the lines may differ between them.
     """
     shapes, group = _action_shapes(panel.actions, anchor)
-    center, scale = panel.state.mean(axis=0), spread(panel.state)
-    pair, pair_removed, pair_scale = _pairs(panel.state, (panel.state - center) / scale)
+    scaling = Scaling.of(panel.state)
+    pair, pair_removed, pair_scale = _pairs(panel.state, scaling(panel.state))
     return RewardBasis(
-        center,
-        scale,
+        scaling,
         shapes,
         group,
         pair,
@@ -236,7 +239,7 @@ def bends_along(basis: RewardBasis, state: np.ndarray, direction: np.ndarray):
 def with_random_bends(basis: RewardBasis, state: np.ndarray, *, key: PRNGKeyArray):
     """The basis with bends along random directions added, a group of their own."""
     key_direction, key_offset = jr.split(key)
-    dim = len(basis.center)
+    dim = basis.dimension
     direction = np.asarray(jr.normal(key_direction, (dim, NUM_RIDGES)), np.float64)
     offset = np.asarray(jr.normal(key_offset, (NUM_RIDGES,)), np.float64)
     own = int(basis.bend_group.max(initial=-1)) + 1
@@ -258,14 +261,14 @@ def steepest_directions(
     slopes = []
     for column in range(state.shape[1]):
         moved = state.copy()
-        moved[:, column] += step * basis.scale[column]
+        moved[:, column] += step * basis.scaling.scale[column]
         slopes.append((basis(moved) @ theta - reward) / step)
     gradient = np.stack(slopes, axis=-1).reshape(-1, state.shape[1])
     _, vectors = np.linalg.eigh(gradient.T @ gradient)
     # The sign is arbitrary; fix it so that the same data give the same directions.
     leading = vectors[:, ::-1][:, :number]
     leading = leading * np.sign(leading[np.abs(leading).argmax(axis=0), range(number)])
-    standard = (state - basis.center) / basis.scale
+    standard = basis.scaling(state)
     return leading / np.maximum((standard @ leading).std(axis=0), 1e-12)
 
 

@@ -1,7 +1,8 @@
 """Which learned law to believe: the one that foresees held-out units best."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 import jax.random as jr
 import numpy as np
@@ -40,11 +41,14 @@ class Learned:
         return f"next states by {self.name}{judged}"
 
 
-def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray) -> Learned:
+def learn_transition(
+    panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray, moves: bool = True
+) -> Learned:
     """Learn the law of the next state in every way that applies; keep the best.
 
     A law is judged by the squared error with which it foresees, in units it has not
     seen, the next state and the log-odds of the policy there: values are made of these.
+    Without `moves` no law of typical steps, walls and resets is tried.
     """
     key_folds, key_law = jr.split(key)
     steps = Steps.of(panel)
@@ -64,12 +68,9 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
     # Over all units: a variable that happens not to vary in the fold still has a scale.
     spread = steps.follow(foreseen).var(axis=0)
     spread = spread + 1e-12 * np.maximum(1.0, spread.max())
+    candidates = partial(_candidates, key=key_law, tabular=table is not None, moves=moves)
     scores = {}
-    ways = _ways(key_law, tabular=table is not None)
-    for name, learn in ways.items():
-        law = learn(inside)
-        if law is None:
-            continue
+    for name, law in candidates(inside):
         try:
             expected = law.ahead(foreseen)(outside.state)
         except DataError:  # a table meets a state it has not seen
@@ -77,11 +78,10 @@ def learn_transition(panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray)
         error = truth - expected[np.arange(len(truth)), outside.action]
         loss = np.average(error**2, axis=0, weights=outside.weight) / spread
         scores[name] = float(loss.mean())
-    # Ways come in the order of their cost: a dearer one must be clearly better.
+    # Candidates come in the order of their cost: a dearer one must be clearly better.
     lowest = min(scores.values())
-    best = next(name for name in ways if scores.get(name, np.inf) <= CLOSE * lowest)
-    law = ways[best](steps)
-    assert law is not None
+    best = next(name for name in scores if scores[name] <= CLOSE * lowest)
+    law = next(law for name, law in candidates(steps) if name == best)
     ranking = sorted(scores.items(), key=lambda item: item[1])
     return Learned(law, best, tuple(ranking))
 
@@ -93,22 +93,15 @@ def _full_table(steps: Steps) -> Table | None:
     return Table.learn(steps)
 
 
-def _ways(
-    key: PRNGKeyArray, *, tabular: bool
-) -> dict[str, Callable[[Steps], AbstractTransition | None]]:
-    learned: dict[int, Moves] = {}
-
-    def moves(part: Steps) -> Moves:
-        if id(part) not in learned:  # two candidates share it, and it may take a while
-            learned[id(part)] = Moves.learn(part, key=key)
-        return learned[id(part)]
-
-    ways: dict[str, Callable[[Steps], AbstractTransition | None]] = {}
-    if tabular:
-        ways["table"] = Table.learn
-    ways["regression"] = lambda part: Regression.learn(part, key=key)
-    ways["moves"] = moves
-    ways["moves and regression"] = lambda part: Regression.learn(
-        part, key=key, base=moves(part)
-    )
-    return ways
+def _candidates(
+    steps: Steps, *, key: PRNGKeyArray, tabular: bool, moves: bool
+) -> Iterator[tuple[str, AbstractTransition]]:
+    """Every law that applies to these steps, the cheapest first; learned on demand."""
+    table = Table.learn(steps) if tabular else None
+    if table is not None:
+        yield "table", table
+    yield "regression", Regression.learn(steps, key=key)
+    if moves:
+        typical = Moves.learn(steps, key=key)
+        yield "moves", typical
+        yield "moves and regression", Regression.learn(steps, key=key, base=typical)
