@@ -211,7 +211,7 @@ def test_messages(monkeypatch):
         resolve("cores:0")
     with pytest.raises(DataError, match="`retries` must be a whole number, 0 or more"):
         Cores(retries=-1)
-    with pytest.raises(CannotSend, match='on the spot, or the executor "here"'):
+    with pytest.raises(CannotSend, match='top level of a file, or the executor "here"'):
         next(Cores(1).run(lambda number: number, [1]))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[cluster\]'"):
