@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from .inference import bootstrap as bootstrap
     from .panel import Panel as Panel
 
+# Where each public name lives; `__getattr__` imports it from there on first use.
 _ERRORS = (
     "ActionNeverTaken",
     "AdversarialWarning",

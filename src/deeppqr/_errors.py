@@ -1,37 +1,37 @@
-"""What can go wrong, as types a caller can catch, filter and cite."""
+"""The exceptions and warnings that deeppqr raises."""
 
 
 class DeepPQRError(ValueError):
-    """Base of every error raised on purpose; its message is meant for a person."""
+    """Base of all errors that deeppqr raises for wrong input or data."""
 
 
 class DataError(DeepPQRError):
-    """The decisions, states or options handed in are not what they should be."""
+    """Data or arguments are invalid; the message says which and what to do."""
 
 
 class AnchorNeverTaken(DeepPQRError):
-    """The anchor action never occurs where it is needed: nothing pins the reward down."""
+    """The anchor never occurs where it is needed, so the reward is not identified."""
 
 
 class ActionNeverTaken(DeepPQRError):
-    """An action occurs in no row: its reward is not identified."""
+    """An action occurs in no row, so its reward is not identified."""
 
 
 class NoInfluenceFunction(DataError):
-    """A fit has no closed-form influence function: bootstrap it instead."""
+    """A fit has no closed-form influence function; use the bootstrap."""
 
 
 class StorageError(DeepPQRError):
-    """A model folder cannot be written, or is not one that can be read."""
+    """A saved fit cannot be written or read."""
 
 
 class WeakOverlapWarning(UserWarning):
-    """The anchor is so rare in places that log pi(anchor) is hard to learn there."""
+    """The anchor is so rare that log pi(anchor) is estimated from few rows."""
 
 
 class AdversarialWarning(UserWarning):
-    """Adversarial training went wrong in one of its usual ways."""
+    """Adversarial training did not converge, or its policy is nearly deterministic."""
 
 
 class NotConvergedWarning(UserWarning):
-    """An iteration stopped before the residual it was asked for."""
+    """An iteration stopped at its maximum number of steps, above its tolerance."""

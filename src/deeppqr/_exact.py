@@ -1,4 +1,4 @@
-"""Theorem 1: with the policy and the transitions known, nothing is lost."""
+"""The exact reward of a tabular policy with known transitions (Theorem 1)."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -63,6 +63,7 @@ def exact(
         discount=discount,
         temperature=temperature,
     )
+    # V(s) = Q(s, a) - alpha log pi(a|s) holds for every action; the anchor's Q is known.
     value = anchor_q - temperature * anchor_log_prob
     q = temperature * log_policy + value[:, None]
     return ExactSolution(q - discount * transition @ value, q, value)
@@ -99,6 +100,7 @@ def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int) -> None:
             f"{anchor!r}."
         )
     total = np.exp(log_policy).sum(axis=1)
+    # 1e-6: an error of this size in log pi is multiplied by up to 1 / (1 - discount).
     wrong = ~(np.abs(total - 1) < 1e-6) | ~np.isfinite(log_policy).all(axis=1)
     if wrong.any():
         state = int(np.flatnonzero(wrong)[0])

@@ -1,4 +1,4 @@
-"""Writing whole or not at all: nothing is overwritten, nothing half-written stays."""
+"""Atomic writing: files and folders appear when complete, and nothing is overwritten."""
 
 import os
 import shutil
@@ -12,10 +12,11 @@ from ._errors import StorageError
 
 @contextmanager
 def new_folder(folder: str | Path) -> Iterator[Path]:
-    """A folder that appears under its name only once the block has ended well."""
+    """A folder to write into, renamed to `folder` if the block ends without an error."""
     folder = Path(folder)
     refuse_existing(folder)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    # In the same folder, because a rename is atomic only within a file system.
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield partial
@@ -27,7 +28,7 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
 
 
 def refuse_existing(path: Path) -> None:
-    """Refuse to write over anything."""
+    """Raise if there is something at this path."""
     if path.exists():
         raise StorageError(
             f"{path} exists already, and nothing is overwritten. Choose another name, or "
@@ -37,7 +38,7 @@ def refuse_existing(path: Path) -> None:
 
 @contextmanager
 def new_file(path: Path) -> Iterator[Path]:
-    """A file that appears under its name only once the block has ended well."""
+    """A file to write to, renamed to `path` if the block ends without an error."""
     refuse_existing(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, name = tempfile.mkstemp(

@@ -1,4 +1,4 @@
-"""Words that messages share: counts with their plural, guesses, plain values."""
+"""Parts of error messages: counts with plurals, suggestions, values as typed."""
 
 import difflib
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ def counted(number: int, noun: str) -> str:
 
 
 def did_you_mean(word: Any, choices: Iterable[Any]) -> str:
-    """A sentence, led by a blank, that offers the closest choice; empty if none is."""
+    """A sentence, after a blank, with the closest choice; empty if none is close."""
     by_text = {str(choice): choice for choice in choices}
     close = difflib.get_close_matches(str(word), by_text, 1)
     return f" Did you mean {plain(by_text[close[0]])}?" if close else ""
 
 
 def plain(value: Any) -> str:
-    """How a person would write the value: 2.0, where NumPy has np.float64(2.0)."""
+    """The value as typed in Python: 2.0, where NumPy prints np.float64(2.0)."""
     return repr(value.item() if type(value).__module__ == "numpy" else value)

@@ -1,4 +1,4 @@
-"""The paper's hyperparameters, for `PQR.paper`."""
+"""The paper's hyperparameters, for `PQR.paper`: [geng2020pqr], Supplements."""
 
 from typing import Any, NamedTuple
 
@@ -31,11 +31,11 @@ PASS_STEPS = {"synthetic": 50, "airline": 4}
 
 
 def paper_stages(study: str, reading: str, progress: float = 1.0) -> dict[str, Any]:
-    """The three stages of `PQR.paper`, or of its beginning.
+    """The three stages of `PQR.paper`, trained for all printed steps or a share of them.
 
-    `progress` is the share of the printed steps that each network takes. Adagrad's rate
-    is constant, minibatches are numbered and the last step is the one that is kept, so
-    that a share of the steps is how the whole training began.
+    `progress` is that share. Adagrad's rate is constant, minibatches are drawn by their
+    number, and the last step is kept, so a share of the steps is exactly the beginning of
+    the whole training.
     """
     if study not in TABLES:
         raise DataError(f"`study` must be one of {sorted(TABLES)}, but it is {study!r}.")
@@ -45,6 +45,8 @@ def paper_stages(study: str, reading: str, progress: float = 1.0) -> dict[str, A
         raise DataError(f"`progress` must be above 0 and at most 1, not {progress!r}.")
     table = TABLES[study]
     factor = 1 if reading == "steps" else PASS_STEPS[study]
+    # Read as steps, FQI-I's targets are recomputed every 10 of them: 100 rounds on the
+    # synthetic data. Read as epochs, once in each pass.
     between = 10 if reading == "steps" else PASS_STEPS[study]
 
     def looks(row: Row) -> int:

@@ -1,4 +1,4 @@
-"""From JAX keys to the seeds that host libraries want."""
+"""Seeds for NumPy and scikit-learn from JAX keys, and checks of seeds."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from ._errors import DataError
 
 
 def check_seed(seed: Any) -> None:
-    """Refuse a seed that is not a whole number from zero on."""
+    """Raise unless the seed is an integer, zero or more."""
     if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
         raise DataError(f"`seed` must be a whole number, 0 or more, but it is {seed!r}.")
 

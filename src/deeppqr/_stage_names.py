@@ -1,7 +1,8 @@
-"""The names under which each stage's estimators are known, in one place.
+"""The names of each stage's estimators.
 
-The command line offers them without loading what they stand for, which takes seconds; each
-room's `_resolve` says what that is, in the same order.
+They stand apart from the estimators, so that `deeppqr --help` can list them without
+importing JAX, which takes seconds. `_resolve` of each room maps them to classes, in the
+same order.
 """
 
 POLICIES = ("auto", "frequency", "logit", "network", "boosted", "airl")

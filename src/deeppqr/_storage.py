@@ -1,8 +1,9 @@
-"""Fits on disk: a folder of JSON and arrays, read back without running any code.
+"""Saves and loads fits: a folder of JSON and arrays, without pickle.
 
 A fit is a tree of frozen dataclasses whose leaves are numbers, strings and arrays. The
-tree goes to `model.json`, the arrays to `arrays.safetensors`, scikit-learn parts to
-skops files. Only classes that `_stored` knows are ever built on loading.
+tree goes to `model.json`, the arrays to `arrays.safetensors`, scikit-learn estimators to
+skops files. Loading builds only classes registered in `_stored`, and runs no code from
+the folder.
 """
 
 import hashlib
@@ -25,12 +26,12 @@ from ._fit import Fit
 from ._stored import ROLE, TRANSIENT, find_stored, is_stored
 
 FORMAT, VERSION = "deeppqr-fit", 3
-"""Only folders of this version are read; whatever changes their meaning raises it."""
+"""Raised by every change of what is stored; folders of other versions are refused."""
 AGAIN = "Copy or save the fit again."
 
 
 def save(fit: Fit, folder: str | Path) -> Path:
-    """Write `fit` to a folder that does not exist yet, whole or not at all."""
+    """Write `fit` to a new folder, which appears only once it is complete."""
     with new_folder(folder) as partial:
         parts = _Parts()
         tree = parts.pack(fit, "fit")
@@ -154,7 +155,7 @@ class _Parts:
 def _write_parts(folder: Path, parts: _Parts) -> None:
     from safetensors.numpy import save
 
-    # `save_file` makes files that their owner alone may read, whatever the umask says.
+    # Not `save_file`, whose files only their owner may read, whatever the umask.
     (folder / "arrays.safetensors").write_bytes(save(parts.arrays))
     for name, data in parts.estimators.items():
         (folder / name).write_bytes(data)
@@ -166,7 +167,7 @@ def _files(parts: _Parts) -> list[str]:
 
 @dataclass
 class _Reader:
-    """Builds a tree again from a folder whose files have been checked."""
+    """Rebuilds the tree from a folder, after checking its files."""
 
     folder: Path
     header: dict[str, Any]
@@ -179,6 +180,7 @@ class _Reader:
         from safetensors.numpy import load_file
 
         for name, digest in dict(self.header.get("sha256", {})).items():
+            # A name with a slash or dots could point outside the folder.
             if not re.fullmatch(r"[A-Za-z0-9]+\.(safetensors|skops)", name):
                 raise StorageError(f"{self.folder} names a file {name!r}; refused.")
             if not (self.folder / name).is_file():
@@ -300,8 +302,8 @@ def _read_header(folder: Path) -> dict[str, Any]:
 def sealed(header: dict[str, Any]) -> dict[str, Any]:
     """The contents of `model.json` with a checksum of all but the checksum itself.
 
-    It is taken of what a reader gets, with sorted keys and without blanks, so that the
-    layout of the file does not matter.
+    It is computed from the parsed contents with sorted keys and without blanks, so that
+    the layout of the file does not matter.
     """
     contents = {key: value for key, value in header.items() if key != "checksum"}
     contents = json.loads(json.dumps(contents, allow_nan=False))

@@ -1,7 +1,7 @@
-"""Which classes a saved fit may be made of: each says so where it is defined.
+"""The classes that a saved fit may consist of, registered where they are defined.
 
-Reading a folder builds instances of these classes and of nothing else, so that no file can
-name code to run.
+Loading a folder builds instances of these classes and of no others, so that a file cannot
+make the reader run code.
 """
 
 from typing import TypeVar
@@ -18,6 +18,7 @@ _CLASSES: dict[str, type] = {}
 
 def stored(cls: Class) -> Class:
     """Let instances of a dataclass be part of a saved fit, under the class's name."""
+    # The same module may register twice, when it is reloaded or a dataclass is rebuilt.
     known = _CLASSES.setdefault(cls.__name__, cls)
     if known.__module__ != cls.__module__:
         raise TypeError(
@@ -29,7 +30,7 @@ def stored(cls: Class) -> Class:
 
 
 def is_stored(cls: type) -> bool:
-    """Whether a class is one of these; another class of the same name is not."""
+    """Whether this very class is registered, not only one of the same name."""
     return _CLASSES.get(cls.__name__) is cls
 
 

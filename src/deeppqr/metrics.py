@@ -1,4 +1,4 @@
-"""How far an estimate is from a known truth: the figures that the benchmark reports."""
+"""Errors of an estimate against a known truth, as the benchmark reports them."""
 
 from typing import NamedTuple
 
@@ -12,7 +12,7 @@ class RewardScore(NamedTuple):
     mse: float
     """Mean squared error over states and actions."""
     nmse: float
-    """The same relative to predicting zero: 1 is as good as knowing nothing."""
+    """MSE divided by that of predicting zero, so that 1 is no better than zero."""
     correlation: float
     """Of estimate and truth; 0 where the estimate does not vary."""
 

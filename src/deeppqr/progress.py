@@ -1,7 +1,7 @@
-"""Progress of long work: shown in a terminal, silent everywhere else.
+"""Progress bars, which are off by default.
 
-Nothing is drawn unless `show()` is active (the command line turns it on) and the work
-has lasted two seconds, so that a library call from a notebook or a test prints nothing.
+A bar is drawn only inside `show()`, which the command line turns on, and only once the work
+has lasted two seconds: library calls in notebooks and tests print nothing.
 """
 
 import time
@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
-DELAY = 2.0
+DELAY = 2.0  # seconds without a bar, so that quick steps do not make the terminal flicker
+# A context variable, not a global: threads and tests can differ.
 _shown: ContextVar[bool] = ContextVar("deeppqr_progress", default=False)
 
 

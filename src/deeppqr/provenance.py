@@ -1,4 +1,4 @@
-"""What results depend on besides data and settings: the code that computes them."""
+"""Versions and a digest of the code, recorded with results."""
 
 import hashlib
 import platform
@@ -8,7 +8,7 @@ from pathlib import Path
 
 PACKAGES = ("deeppqr", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
 PRESENTATION = ("cli", "report")
-"""Folders that print and draw results and compute none."""
+"""Folders left out of the digest: they print and draw results, and compute none."""
 
 
 @lru_cache(maxsize=1)
@@ -22,7 +22,7 @@ def versions() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def code_digest() -> str:
-    """A digest of deeppqr's own files, those apart that only print and draw.
+    """A digest of deeppqr's source files, without those of `PRESENTATION`.
 
     The version number stays the same while the code is being worked on; this does not.
     """

@@ -156,7 +156,7 @@ def test_exceptions_are_results(executor):
     results = dict(executor.run(double, [1, 2, 3]))
     assert results[1] == Failed("ArithmeticError: two")
     if isinstance(executor, Cores):
-        assert "its result could not be sent" in results[2].message
+        assert "its result could not be pickled" in results[2].message
 
 
 def test_every_task_has_one_thread():
@@ -211,7 +211,7 @@ def test_messages(monkeypatch):
         resolve("cores:0")
     with pytest.raises(DataError, match="`retries` must be a whole number, 0 or more"):
         Cores(retries=-1)
-    with pytest.raises(CannotSend, match='on the spot, or the executor "here"'):
+    with pytest.raises(CannotSend, match='top level of a file, or the executor "here"'):
         next(Cores(1).run(lambda number: number, [1]))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[cluster\]'"):

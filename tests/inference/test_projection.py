@@ -123,7 +123,7 @@ def test_continuous_states_need_no_table():
     assert found.test is not None
     assert found.test.df == 6
     assert "realised rewards" in found.note
-    assert "weighted by visits, since the policy has a form of its own" in found.note
+    assert "weighted by visits, since the policy is parametric" in found.note
 
 
 def test_the_bootstrap_agrees_with_influence_functions(bus):

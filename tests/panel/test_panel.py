@@ -290,8 +290,8 @@ def test_prediction_states_may_be_arrays_or_frames():
         ({}, {"actions": ["no", "go", "no"]}, "`actions` must be distinct"),
         ({}, {"gaps": "fill"}, '`gaps` must be "error" or "split"'),
         ({"w": ["1", "a", "1", "1", "1"]}, {"weight": "w"}, "`weight` must hold numbers"),
-        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "first that is none is 'NA' in row 2 "),
-        ({"kind": ["u"] * 5}, {}, "'kind' is categorical with 1 level. A single one says nothing"),
+        ({"x": ["1.5", "2.5", "NA", "4", "5"]}, {}, "first that does not is 'NA' in row 2 "),
+        ({"kind": ["u"] * 5}, {}, "'kind' is categorical with 1 level. A column with a single level is a constant"),
         ({"a": pd.array(["go", pd.NA, "no", "go", "no"], dtype="string")}, {}, "`action` must not be missing, but row 1"),
         ({"t": pd.array([1, pd.NA, 1, 2, 3], dtype="Int64")}, {}, "`time` must not be missing, but row 1"),
         ({"n": [1.0] * 5}, {"state": ["x", "open"], "next_state": ["n", "n"]}, "'n' stands twice"),
@@ -351,7 +351,7 @@ def test_columns_without_text_names():
 
 def test_many_levels_are_refused():
     many = pd.DataFrame({"k": [f"k{i}" for i in range(1_500)], "a": [0, 1] * 750})
-    with pytest.raises(DataError, match="1,500 levels. More than 1,000 cannot be learned"):
+    with pytest.raises(DataError, match="1,500 levels. At most 1,000 are supported"):
         Panel.from_frame(many, state=["k"], action="a")
 
 

@@ -80,8 +80,8 @@ def test_traces_are_kept(one_hot_world, key):
 
 @pytest.mark.parametrize(
     ("loss", "entropy", "message"),
-    [(0.05, 0.5, "The discriminator wins: its held-out loss is 0.050, where 1.386 is a draw"),
-     (1.30, 0.001, "The policy collapses: its entropy is 0.001")],
+    [(0.05, 0.5, "The discriminator's held-out loss is 0.050, far below 1.386"),
+     (1.30, 0.001, "The policy is nearly deterministic: its entropy is 0.001")],
 )  # fmt: skip
 def test_adversarial_trouble_is_called_out(loss, entropy, message, tabular):
     class Trained:

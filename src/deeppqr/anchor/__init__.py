@@ -1,4 +1,4 @@
-"""Q: the anchor's one-action Bellman equation, solved; then Q and V for every action."""
+"""Q, the second stage: solvers of the anchor's one-action Bellman equation."""
 
 from ..learners._basis import RandomFeatures as RandomFeatures
 from ._averager import Averager as Averager

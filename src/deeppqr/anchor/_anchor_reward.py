@@ -1,4 +1,4 @@
-"""g(s), the known reward of the anchor: a number, a state column or a function."""
+"""The anchor's known reward g(s): a number, a state column or a function."""
 
 import reprlib
 from collections.abc import Callable
@@ -94,7 +94,7 @@ def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorRewar
     if not np.isfinite(constant):
         raise DataError(
             "`anchor_reward` must be a finite number, the name of a state column or a "
-            f"function of the states, but {reprlib.repr(anchor_reward)} arrived. Values "
-            "that differ by row belong into a state column, named here."
+            f"function of the states, but {reprlib.repr(anchor_reward)} arrived. If it "
+            "differs by row, add it as a state column and give the column's name."
         )
     return AnchorReward(constant=constant)

@@ -1,8 +1,9 @@
-"""The anchor's equation solved on averagers: frozen forests and nearest neighbours.
+"""The anchor's equation solved with averagers: nearest neighbours or a fixed forest.
 
-Where h(s) is an average of observed targets with weights that do not depend on them,
-the equation for the targets, y = bonus' + discount W y, has a row-stochastic W: a
-contraction whatever the data. It cannot diverge, at the price of some smoothing.
+If h(s) is an average of observed targets with weights that do not depend on them, the
+equation for the targets, y = bonus' + discount W y, has a row-stochastic W. It is a
+contraction for any data and cannot diverge, as least squares can; the price is the bias
+of smoothing.
 """
 
 from dataclasses import dataclass
@@ -63,6 +64,7 @@ class Averager(AbstractAnchorSolver):
             matvec=lambda y: y.ravel() - problem.discount * continuation(y.ravel()),
             dtype=np.float64,
         )
+        # GMRES and not LU: W has neighbours times rows entries, its LU factors far more.
         target, _ = gmres(operator, bonus, rtol=self.tol, restart=100, maxiter=50)
         residual = np.abs(bonus + problem.discount * continuation(target) - target).max()
         return AnchorSolution(
@@ -155,7 +157,8 @@ class Forest:
         return cls(packed, bare.locate(state))
 
     def locate(self, state: np.ndarray) -> Int[np.ndarray, "row tree"]:
-        # scikit-learn grows its trees on float32 and compares in it.
+        # scikit-learn grows its trees on float32, and a float64 near a threshold would go
+        # the other way.
         leaves = self.trees.leaves(state.astype(np.float32))
         return leaves + np.arange(len(self.trees)) * self.trees.feature.shape[1]
 

@@ -60,6 +60,7 @@ def solve_bellman(
     if not sparse.issparse(transition):
         return np.linalg.solve(np.eye(num_states) - discount * transition, target)
     system = sparse.identity(num_states, format="csc") - discount * transition.tocsc()
+    # A counted law has a few next states per state: sparse LU is exact and stays sparse.
     return splu(system).solve(target)
 
 

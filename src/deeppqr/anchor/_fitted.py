@@ -1,4 +1,4 @@
-"""FQI-I, the paper's fitted iteration for the anchor's value."""
+"""FQI-I, the paper's fitted Q iteration for the anchor's value."""
 
 import warnings
 from collections.abc import Callable
@@ -105,7 +105,10 @@ class Fitted(AbstractAnchorSolver):
 
     def _iterate_network(self, problem, rounds: "_Rounds", key) -> "NetworkFunction":
         key_folds, key_train = jr.split(key)
+        # Rows and not units: with refreshed targets the held-out loss is only reported.
         fold = np.asarray(jr.randint(key_folds, (len(problem.state),), 0, 5))
+        # The network learns deviations from the mean target: in float32 they would be
+        # lost beside a level of order 1 / (1 - discount).
         unit = float(np.std(rounds.bonus)) or 1.0
         level = rounds.level()
 
@@ -169,14 +172,16 @@ class _Rounds:
 
 
 def _scale(values: np.ndarray) -> float:
-    """The spread of values, or a sliver of their size where they do not vary."""
+    """The standard deviation of values, or a thousandth of their size if larger."""
     return float(max(np.std(values), 1e-3 * np.sqrt(np.mean(values**2))))
 
 
 def _rounds_needed(discount: float, tol: float) -> int:
     if discount == 0:
         return 2
-    # The tolerance is a share of h's spread, which can be a small part of its size.
+    # The tolerance is relative to h's standard deviation, which may be a thousandth of its
+    # size. 5,000 rounds are a guard: at 0.999 the rate needs more, and a direct solver is
+    # the better choice.
     missing = 1e-3 * tol * (1 - discount)
     return min(5_000, 10 + int(np.ceil(np.log(missing) / np.log(discount))))
 
@@ -193,7 +198,7 @@ class RegressorFunction(AbstractStateFunction):
         return self.predict(state)
 
     def predict(self, state) -> Float[np.ndarray, " row"]:
-        if len(state) == 0:  # which scikit-learn refuses
+        if len(state) == 0:  # scikit-learn raises for empty input
             return np.empty(0)
         return np.asarray(self.estimator.predict(state), np.float64).reshape(len(state))
 

@@ -1,8 +1,8 @@
-"""The anchor's equation under a law that is known as a function.
+"""The anchor's equation under a known transition law, given as a function.
 
-With finitely many outcomes the states that the anchor can lead to are followed until
-nothing new appears, or until discounting has made the rest negligible; on them the
-equation is one sparse linear system. With sampled outcomes it is projected on features.
+With finitely many outcomes, all states that the anchor can lead to are enumerated, until
+no new ones appear or discounting makes the rest negligible; the equation on them is one
+sparse linear system. With sampled outcomes it is projected on features (LSTD).
 """
 
 from collections.abc import Callable
@@ -27,6 +27,8 @@ from ._problem import (
     AnchorSolution,
 )
 
+# States that are enumerated: two million with two outcomes each take about 100 MB, and
+# their sparse LU factors several times that.
 MAX_STATES = 2_000_000
 
 
@@ -70,6 +72,8 @@ class KnownLaw(AbstractAnchorSolver):
             weight = outcomes.probability[:, draw]
             there += weight[:, None] * evaluate(outcomes.states[:, draw])
             bonus += weight * problem.bonus(outcomes.states[:, draw])
+        # One pseudo-row, where the regression on data has 100: the law is known, so the
+        # penalty only has to keep the system regular.
         system = here.T @ (here - problem.discount * there) + penalty(here.shape[1], 1.0)
         theta, condition = solve_scaled(system, here.T @ bonus)
         return AnchorSolution(
@@ -132,7 +136,7 @@ class RolledFunction(AbstractStateFunction):
         while expanded < len(known):
             frontier, first = known[expanded:], expanded
             expanded, remaining = len(known), remaining * self.discount
-            if remaining < self.tol:  # what lies beyond is discounted to nothing
+            if remaining < self.tol:  # states beyond change h by less than the tolerance
                 rest.append(np.zeros(len(frontier)))
                 break
             outcomes = self.transition.outcomes(frontier, self.anchor_label)

@@ -95,10 +95,12 @@ def default_basis(state: np.ndarray, query_states: np.ndarray) -> AbstractBasis:
 
 def solve_scaled(system: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
     """The solution and the condition number after scaling the unknowns."""
+    # Scaled first, so that the condition number does not depend on the features' units.
     scale = np.sqrt(np.maximum(np.abs(np.diag(system)), 1e-300))
     scaled = system / scale[:, None] / scale[None, :]
     left, singular, right = np.linalg.svd(scaled)
-    # Directions the data do not determine at all are left out rather than blown up.
+    # Directions that the data do not determine get coefficient zero; dividing by their
+    # singular values would multiply rounding error by 1e13 and more.
     keep = singular > 1e-13 * singular[0]
     solution = right[keep].T @ ((left[:, keep].T @ (target / scale)) / singular[keep])
     return solution / scale, float(singular[0] / max(singular[-1], 1e-300))

@@ -1,4 +1,4 @@
-"""Anchors whose equation needs no regression: exits, self-loops and renewals."""
+"""Anchors with closed-form values: exits, self-loops and renewals, and their tests."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -22,21 +22,30 @@ from ._problem import (
     LogProbBonus,
 )
 
+# What these constants decide was measured on eleven panels: a random table, the paper world
+# (p = 2 and 5; 2,000 to 20,000 decisions), firms that exit, Rust's buses (group 4; 1-4), a
+# bus with known costs (with and without two irrelevant variables) and SAmQ's bus (600 and
+# 5,000 decisions). Doubling ROUNDING, MIN_DRAWS, CONTRADICTION or BLOCKS changes none.
 ROUNDING = 1e-8
-"""Differences below this share of a column's spread are none."""
+"""Differences below this share of a column's standard deviation count as zero."""
 MIN_ROWS = 20
-"""Fewest anchor rows that show a self-loop, or one next state for all."""
+"""Fewest anchor rows that show a self-loop, or one next state for all. Twice as many leave
+the renewal of Rust's group 4 (33 replacements) unrecognised."""
 MIN_DRAWS = 50
 """Fewest anchor rows that show a random renewal."""
 LEVEL = 0.1
-"""How often a random renewal is overlooked for looking dependent by chance, at most."""
+"""Probability, at most, with which a random renewal is rejected by chance. At 0.2 that of
+the bus with irrelevant variables is (its score is 2.25 and the limit falls below)."""
 VISIBLE = 6.0
-"""A correlation of this over the root of the number of rows is nearly always seen."""
+"""A correlation of this over the root of the number of rows is nearly always detected. At
+12 the renewal of SAmQ's bus is not accepted with 1,731 anchor rows."""
 MAX_MISSED = 0.25
-"""Largest dependence that may go unseen, as a share of the states' spread."""
+"""Largest dependence that may go undetected, in standard deviations of the states. At 0.5
+the renewal of SAmQ's bus is already accepted with 204 anchor rows."""
 CONTRADICTION = 5.0
-"""Standard errors of dependence that refute a renewal someone claims."""
+"""Standard errors of dependence that refute a renewal which the user claims."""
 BLOCKS = 10
+"""Consecutive parts of the rows; each is predicted from those before it."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ class SelfLoop(AbstractAnchorSolver):
                 'anchor_value="auto".'
             )
         gain = 1 / (1 - problem.discount)
-        # What is known of the policy at a state is handed to the function; g is not.
+        # log pi at a state is an argument of the function, so it need not be stored; g is.
         if isinstance(problem.bonus, LogProbBonus):
             continuation = SelfLoopFunction(gain, problem.bonus.anchor, None)
         else:
@@ -208,7 +217,7 @@ def recognise(problem: AnchorProblem) -> Structure | None:
     rows = f"{len(problem.state):,} anchor rows"
     if problem.ends.all():
         return Structure(Exit(), "exit", f"recognised: the process ends in all {rows}")
-    # In a single state, staying there and returning there look the same.
+    # With a single state, staying there and returning there cannot be distinguished.
     if len(problem.state) < MIN_ROWS or len(Cells.of(problem.state)) < 2:
         return None
     if _stays(problem).all():
@@ -278,7 +287,7 @@ def dependence(problem: AnchorProblem) -> Dependence:
                     target=group.names[top],
                 )
         if found.score > max(found.limit, CONTRADICTION):
-            break  # it shows; no need for the slower ways
+            break  # dependence is established; the slower predictors cannot refute it
     return found
 
 
@@ -323,7 +332,7 @@ def _scores(predict, state, log_prob, outcome) -> tuple[np.ndarray, np.ndarray]:
     for first, last in pairwise(edges):
         past, block = slice(0, first), slice(first, last)
         guess = predict(state, log_prob, outcome - outcome[past].mean(axis=0), past, block)
-        # A longer past is worth more: every pair of rows then counts alike.
+        # Weighted by the length of the past: every pair of rows then counts alike.
         predicted[block] = first * (guess - guess.mean(axis=0))
         centred[block] = outcome[block] - outcome[block].mean(axis=0)
     product = predicted * centred
@@ -350,6 +359,8 @@ def _ridge(columns, outcome, past: slice, block: slice) -> np.ndarray:
     ones = np.ones((len(columns), 1))
     columns = np.concatenate([ones, _standard(columns, past)], axis=1)
     here = columns[past]
+    # A strong ridge: only the direction of the prediction matters for the score, and
+    # overfitted coefficients would hide a weak dependence in noise.
     system = here.T @ here + penalty(here.shape[1], 10.0 * here.shape[1])
     return columns[block] @ np.linalg.solve(system, here.T @ outcome[past])
 
@@ -368,7 +379,8 @@ def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarr
 
 
 PREDICTORS = ((_smooth, 100_000), (_steps, 20_000), (_neighbours, 5_000))
-"""Ways to predict, the quickest first, and how many rows each is worth."""
+"""Predictors, the fastest first, and the most rows that each is given, which bounds their
+time. Twice the rows change no verdict on the panels above."""
 
 
 def _stays(problem: AnchorProblem) -> Bool[np.ndarray, " row"]:

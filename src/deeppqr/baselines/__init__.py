@@ -1,4 +1,4 @@
-"""The paper's competing methods behind one interface; each says which truth it is given."""
+"""Competing estimators behind one interface; each fit says which truth it was given."""
 
 from ._bus_costs import bus_costs as bus_costs
 from ._ccp import NPL as NPL

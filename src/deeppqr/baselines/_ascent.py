@@ -1,4 +1,4 @@
-"""Maximum likelihood by scoring steps, and what the scores say of its precision."""
+"""Maximum likelihood by Fisher scoring, and covariances of the estimates."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ class Point(NamedTuple):
 
 
 class Maximum(NamedTuple):
-    """Where the ascent ended."""
+    """The maximum and the number of steps to it."""
 
     theta: Float[np.ndarray, " parameter"]
     num_steps: int
@@ -76,7 +76,7 @@ def maximise_likelihood(
     tol: float,
     max_steps: int,
 ) -> Maximum:
-    """Scoring steps, halved until the likelihood rises, to a flat place.
+    """Fisher scoring with step halving.
 
     `tol` bounds the squared length of the step that is left, in standard errors.
     """
@@ -85,6 +85,8 @@ def maximise_likelihood(
         move = solve_information(here.information, here.gradient, names)
         if float(here.gradient @ move) < tol:
             return Maximum(theta, step - 1)
+        # A sum of thousands of terms is known to about 1e-12 of its size; at the maximum
+        # a step must not be refused for less.
         slack = 1e-12 * (1 + abs(here.log_likelihood))
         share = 1.0
         there = at(theta + move)
@@ -93,8 +95,8 @@ def maximise_likelihood(
             there = at(theta + share * move)
         theta, here = theta + share * move, there
     warnings.warn(
-        f"The likelihood's ascent stopped after {max_steps} steps with "
-        f"{float(np.sqrt(max(here.gradient @ move, 0.0))):.2g} standard errors to go.",
+        f"Fisher scoring stopped after {max_steps} steps, with a next step of "
+        f"{float(np.sqrt(max(here.gradient @ move, 0.0))):.2g} standard errors.",
         NotConvergedWarning,
         stacklevel=3,
     )
@@ -111,6 +113,8 @@ def solve_information(information, target, names: Sequence[str]) -> np.ndarray:
             "Leave it out or fix it, as in fixed={...}."
         )
     relative = information / np.outer(scale, scale)
+    # Scaled to a unit diagonal, so that units of the parameters do not matter; beyond
+    # 1e13 fewer than three digits of the solution are left in double precision.
     if not np.isfinite(relative).all() or np.linalg.cond(relative) > 1e13:
         raise DataError(
             f"The parameters {list(names)} cannot be told apart: their information "

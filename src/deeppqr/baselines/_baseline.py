@@ -1,4 +1,4 @@
-"""What a competing method is, what its fit offers, and the grounding common to all."""
+"""The interface of competing methods and of their fits, and grounding at an anchor."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -16,8 +16,8 @@ from ..panel._panel import Panel, action_index
 from ..policy._policy import AbstractPolicy, clip
 from ..policy._resolve import resolve as resolve_policy
 
-NOTHING = "nothing"
-WIDTH = 78
+NOTHING = "nothing"  # the truth that a method was given: none
+WIDTH = 78  # of printed summaries
 
 RewardFunction = Callable[[np.ndarray], np.ndarray]
 """Encoded states to the reward of every action."""
@@ -111,7 +111,7 @@ class BaselineFit:
 
 @dataclass(frozen=True, eq=False)
 class GroundedReward:
-    """A reward moved, in each state, to where the anchor earns what is known of it."""
+    """A reward shifted in each state so that the anchor's is the known one."""
 
     reward: RewardFunction
     anchor: int

@@ -93,4 +93,5 @@ class BusFeatures:
 
 
 def _scaled_power(x: np.ndarray, degree: int) -> Any:
+    """0.001 x, 1e-5 x^2 or 1e-7 x^3: Rust's scaling, so that thetas are printed alike."""
     return 10.0 ** -(1 + 2 * degree) * x**degree

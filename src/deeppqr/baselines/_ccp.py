@@ -1,4 +1,4 @@
-"""Conditional choice probabilities: the agent's values read off an estimated policy."""
+"""CCP estimators: Hotz and Miller's two steps, and nested pseudo-likelihood."""
 
 import time
 import warnings
@@ -24,6 +24,8 @@ from ._structural import (
     build_problem,
 )
 
+# The first-stage policy. On Rust's groups 1-4 (60 replacements) degree 6 moves theta by 0.2
+# and 0.4 standard errors, degree 2 by 1.0 and 1.7, and doubling the ridge by 1e-7.
 POLICY = Logit(degree=3, ridge=1e-6)
 
 
@@ -48,10 +50,11 @@ def value_policy(
     $-\alpha\log\pi$, the mean of the shock of the action that is chosen.
     """
     policy = np.exp(log_policy)
-    surprise = -problem.temperature * log_policy
-    flow = np.concatenate([problem.design, (problem.known + surprise)[:, :, None]], axis=2)
+    shock = -problem.temperature * log_policy
+    flow = np.concatenate([problem.design, (problem.known + shock)[:, :, None]], axis=2)
     both = problem.accumulate(flow, policy)
-    return PolicyValues(both[:, :, :-1], both[:, :, -1] - surprise)
+    # Without the current period's: its shock is seen when the action is chosen.
+    return PolicyValues(both[:, :, :-1], both[:, :, -1] - shock)
 
 
 @dataclass(frozen=True)
@@ -62,8 +65,8 @@ class HotzMiller(AbstractStructural):
     g_{\hat\pi}(s_i,\cdot))/\alpha\}.$$
 
     The agent's problem is never solved: what follows a decision is valued under the
-    policy that is seen. That policy's error has no effect to first order, because a
-    policy that is optimal cannot be improved by a small change.
+    estimated policy. That policy's error has no first-order effect, because the value of
+    an optimal policy has derivative zero in the policy.
 
     Parameters
     ----------
@@ -94,17 +97,17 @@ class HotzMiller(AbstractStructural):
 
 @dataclass(frozen=True)
 class NPL(AbstractStructural):
-    """Nested pseudo-likelihood: CCP again and again, with its own policy, to rest.
+    """Nested pseudo-likelihood: CCP iterated with its own policy until theta converges.
 
-    At rest the policy is optimal at theta and theta maximises the likelihood: it is
-    NFXP's estimate, reached without solving the agent's problem at any other theta.
+    At the fixed point the policy is optimal at theta and theta maximises the likelihood:
+    it is NFXP's estimate, reached without solving the agent's problem at other thetas.
 
     Parameters
     ----------
     discount, temperature, reward, law, policy
         As in `HotzMiller`; the policy is only where the iteration starts.
     tol
-        Largest change of theta, in standard errors, at which it rests.
+        The iteration stops when theta changes by less, in standard errors.
 
     References
     ----------
@@ -139,7 +142,7 @@ def iterate_policy(
     iterations: int,
     tol: float = 0,
 ) -> StructuralFit:
-    """Value the policy, maximise the pseudo-likelihood, take its policy, and so on."""
+    """Alternate: value the policy, maximise the pseudo-likelihood, take its policy."""
     require_panel(panel)
     begin = time.perf_counter()
     reward = settings.reward

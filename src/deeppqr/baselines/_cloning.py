@@ -1,4 +1,4 @@
-"""Behavioural cloning: the log-odds of imitation, read as the reward."""
+"""Behavioural cloning: log-odds against the anchor, taken as the reward."""
 
 from dataclasses import dataclass, replace
 from typing import Any

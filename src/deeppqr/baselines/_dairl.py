@@ -1,4 +1,4 @@
-"""D-AIRL: a discriminator that tells the reward from the shaping, offline."""
+"""D-AIRL: adversarial IRL that separates the reward from shaping, offline."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from ..policy._resolve import resolve as resolve_policy
 from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
 from ._discriminator import Transitions, fit_networks, fit_tables
 
-MAX_CELLS = 500
+MAX_CELLS = 500  # states of a table; its design has as many columns for each of g and h
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class DAIRL(AbstractBaseline):
         $\gamma$ and $\alpha$ of the agent.
     state_only
         Whether g is a function of the state, as the theorem needs. With False it is
-        g(s, a), and nothing tells it from h: the answer depends on how it is computed.
+        g(s, a), and nothing separates it from h: the result depends on the algorithm.
         Grounding a state-only reward at an anchor gives zero everywhere.
     policy
         The policy $\hat\pi$: anything that `PQR` takes.

@@ -1,7 +1,7 @@
-"""The discriminator of D-AIRL: its loss, over tables exactly and over networks.
+"""The discriminator of D-AIRL, with tables or networks for g and h.
 
-In units of the temperature, f = g(s) + discount h(s') - h(s) is linear in the tables of
-g and h and the loss is convex in f, so that tables have one optimum.
+In units of the temperature, f = g(s) + discount h(s') - h(s) is linear in tables of g and h
+and the loss is convex in f, so the tables' loss has no local minima.
 """
 
 from dataclasses import dataclass, fields
@@ -38,11 +38,11 @@ class Transitions:
 
     @property
     def negative(self) -> Float[np.ndarray, " row"]:
-        """P / pi: what a demonstrated row counts as one of the generator's."""
+        """P / pi, the importance weight that makes demonstrated rows the generator's."""
         return np.exp(self.log_generator - self.log_policy)
 
     def grouped(self) -> "Transitions":
-        """Equal rows as one, their weights added."""
+        """Equal rows merged, their weights added."""
         parts = {f.name: getattr(self, f.name) for f in fields(self)}
         weight = parts.pop("weight")
         rows = np.column_stack(list(parts.values()))
@@ -83,6 +83,7 @@ def fit_tables(
         slope = negative * expit(ahead) - expit(-ahead)
         return float(weight @ each), design.T @ (weight * slope)
 
+    # Tight, since g and h are nearly collinear: the loss is flat long before g has settled.
     options = {"gtol": 1e-10, "ftol": 1e-15, "maxiter": 5_000}
     best = minimize(loss, start, jac=True, method="L-BFGS-B", options=options)
     return best.x[: len(cells) * num_columns].reshape(-1, num_columns), float(best.fun)

@@ -1,4 +1,4 @@
-"""Where actions lead on a finite table: counted, known, or Rust's mileage increments."""
+"""Transition laws of the structural estimators: counted, known, or Rust's increments."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from ._baseline import NOTHING
 
 
 class FirstStep(NamedTuple):
-    """What each observed move adds to an estimate made with the estimated law.
+    """How each observed transition moves an estimate through the estimated law.
 
     Items are moves, or kinds of them that occurred `count` times.
     """
@@ -97,15 +97,15 @@ class CountedFit(AbstractLawFit):
 
     def first_step(self, value, slope):
         mean = (self.transition @ value)[self.state, self.action]
-        surprise = self.weight * (value[self.next_state] - mean)
-        pull = surprise[:, None] * slope[self.state, self.action]
+        innovation = self.weight * (value[self.next_state] - mean)
+        pull = innovation[:, None] * slope[self.state, self.action]
         one = np.ones(len(pull))
         return FirstStep(pull, np.zeros((len(pull), 0)), one, self.unit)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownLaw(AbstractLaw):
-    """A law handed in: `transition[s, a, t]` is between `states`, in their order."""
+    """A law given by the user: `transition[s, a, t]` between `states`, in their order."""
 
     states: Any
     transition: np.ndarray
@@ -144,8 +144,8 @@ class MileageIncrements(AbstractLaw):
     $$P(x + j \mid x, \text{keep}) = p_j, \qquad
     P(x' \mid x, \text{replace}) = P(x' \mid 0, \text{keep}).$$
 
-    The last bin takes what would go beyond it. Moves from which that could have happened
-    do not count for the shares.
+    The last bin absorbs what would go beyond it. Moves that start so high that they could
+    have been cut are not counted.
 
     Parameters
     ----------
@@ -217,6 +217,7 @@ class MileageIncrements(AbstractLaw):
         self._refuse_falling(rise[counted])
         last = self.first + self.bins - 1
         most = int(rise[counted].max(initial=0))
+        # A move cut at the last bin would be counted as too small an increment.
         counted &= here + most <= last
         counts = np.zeros((panel.num_units, most + 1))
         at = panel.unit[rows][counted], rise[counted]

@@ -1,4 +1,4 @@
-"""Deep MaxEnt-IRL: the energies of the policy, read as the reward."""
+"""Deep maximum-entropy IRL: the energies of the policy, taken as the reward."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
 
 @dataclass(frozen=True)
 class MaxEntIRL(AbstractBaseline):
-    r"""Maximum-entropy IRL: maximum-likelihood energies, read as the reward.
+    r"""Maximum-entropy IRL: maximum-likelihood energies, taken as the reward.
 
     $$\hat r(s,a) = \alpha\log\hat\pi(a|s) = \hat Q(s,a) - \hat V(s).$$
 

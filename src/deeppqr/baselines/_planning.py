@@ -1,4 +1,4 @@
-"""Planning and learning at once: V by soft Bellman backups, theta by likelihood."""
+"""Simultaneous planning and learning: V by soft Bellman backups, theta by likelihood."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,10 +17,15 @@ from ..policy._policy import AbstractPolicy
 
 Design = Callable[[np.ndarray], np.ndarray]
 """Encoded states to psi(s, a), shape (row, action, parameter)."""
+# Features of V, and the ridge, in pseudo-rows, of the regression of next features. V is an
+# approximation that depends on both: on the paper world (p = 2, 2,000 decisions) doubling
+# the features moves rewards by up to 0.50 of their standard deviation, doubling the ridge
+# by up to 0.46; the log-likelihood goes from -1.386 to -1.380 and to -1.391.
 BASIS = RandomFeatures(count=60)
 NEXT_RIDGE = 100.0
+# Fraction of the full scoring step that theta takes. V lags behind theta, so a full step
+# may overshoot; on the paper world 0.25, 0.5 and 1 give the same rewards to 1e-9.
 RATE = 0.5
-"""Share of the way to the scoring step that theta goes at once."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +126,7 @@ def plan_and_learn(
 
     The step is the gradient in the metric of the Fisher information F, so that no rate
     has to be tuned, and V moves along its gradient with it. At rest V solves the Bellman
-    equation on the features and theta maximises the penalised likelihood.
+    equation projected on the features and theta maximises the penalised likelihood.
     """
     mass = problem.share.sum(axis=1)
     theta = np.zeros(problem.design.shape[2])
@@ -143,6 +148,7 @@ def plan_and_learn(
         expected = policy * mass[:, None]
         fisher = np.einsum("na,nap,naq->pq", expected, score, score, optimize=True)
         move = RATE * np.linalg.solve(fisher + ridge * eye, gradient)
+        # V's gradient holds near theta only, so one step is at most a temperature.
         move *= min(1.0, temperature / max(np.abs(move).max(), 1e-300))
 
         planned = temperature * logsumexp(q / temperature, axis=1)
@@ -181,5 +187,5 @@ def _next_features(panel: Panel, features: AbstractFeatures, ridge: float):
 
 
 def _nothing(state: np.ndarray) -> np.ndarray:
-    """No log-probabilities: the features of V are of the state alone."""
+    """No columns of log-probabilities: the features of V depend on the state alone."""
     return np.zeros((len(state), 0))

@@ -1,4 +1,4 @@
-"""SPL-GD: a linear reward, regressed on the truth or learned while planning."""
+"""SPL-GD: a linear reward, by regression on the true Q and V or by joint planning."""
 
 import warnings
 from dataclasses import dataclass
@@ -26,11 +26,11 @@ class SPLGD(AbstractBaseline):
     Handed the true Q and V, as the paper's version is, it regresses
     $y = Q(s,a) - \gamma V(s')$ on $\psi$. Without them it plans and learns at once: V moves
     by soft Bellman backups on features of the state, and $\theta$ up the log-likelihood
-    of the choices $\mathrm{softmax}\{(r + \gamma E[V(s')|s,a])/\alpha\}$, until neither
-    moves. The constant is not identified then, unless the process ends somewhere, and
-    stays where the mean reward of the panel is zero. Where each action moves the state by
-    an amount that is linear in $\psi$, more of $\theta$ is not identified, and the penalty
-    decides.
+    of the choices $\mathrm{softmax}\{(r + \gamma E[V(s')|s,a])/\alpha\}$, until both
+    converge. The constant is not identified then, unless the process ends somewhere; it is
+    set so that the mean reward of the panel is zero. Where each action moves the state by
+    an amount that is linear in $\psi$, more of $\theta$ is not identified and is determined
+    by the penalty.
 
     Parameters
     ----------
@@ -104,6 +104,8 @@ class SPLGD(AbstractBaseline):
         ahead = np.zeros(len(panel))
         ahead[panel.has_next] = _ask(self.value, "value", panel, seen, (len(seen),))
         target = target - self.discount * ahead
+        # V at the one observed next state stands for its expectation: unbiased, and the
+        # noise averages out in the regression.
         root = np.sqrt(panel.weight)
         columns = features(panel.state)[taken]
         theta = np.linalg.lstsq(columns * root[:, None], target * root, rcond=1e-12)[0]

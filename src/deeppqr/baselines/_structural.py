@@ -1,4 +1,4 @@
-"""The structural model of dynamic discrete choice, and what its estimators return."""
+"""The structural model of dynamic discrete choice, and the fits of its estimators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -80,7 +80,7 @@ class LinearReward:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """A panel's decisions on a finite table, and the law between its states."""
+    """A panel's decisions by state and action, and the transition law between states."""
 
     cells: Cells
     law: AbstractLawFit
@@ -105,7 +105,7 @@ class Problem:
     def accumulate(
         self, flow: Float[np.ndarray, "state action k"], policy: np.ndarray
     ) -> Float[np.ndarray, "state action k"]:
-        r"""What flows from a state and action on, discounted, if a policy is followed.
+        r"""The discounted sum of a flow from each state and action on, under a policy.
 
         $$f_a + \gamma P_a (I - \gamma P_\pi)^{-1} \sum_b \pi_b f_b.$$
         """

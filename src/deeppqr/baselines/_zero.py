@@ -1,4 +1,4 @@
-"""Predicting zero: what an estimate must beat to say anything."""
+"""Predicting zero: the reference of the normalised mean squared error."""
 
 from dataclasses import dataclass
 

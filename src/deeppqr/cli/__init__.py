@@ -1,3 +1,3 @@
-"""The command line."""
+"""The command `deeppqr`."""
 
 from ._main import main as main

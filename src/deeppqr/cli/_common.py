@@ -1,4 +1,4 @@
-"""Options and output shared by the jobs."""
+"""Options and output that the subcommands share."""
 
 import argparse
 from pathlib import Path
@@ -13,7 +13,7 @@ def add_common(parser: argparse.ArgumentParser, *, seed: int = 0) -> None:
         "--seed",
         type=int,
         default=seed,
-        help=f"everything random follows (default {seed})",
+        help=f"seed of all random numbers (default {seed})",
     )
     add_quiet(parser)
 
@@ -39,7 +39,7 @@ def write_table(frame, path: Path) -> None:
 
 
 def check_table_name(path: Path) -> None:
-    """Refuse, before any work, a name that no table can be written to."""
+    """Raise, before any work is done, if the output cannot be written."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise DataError(f"--out must end in .csv or .parquet, but it is {path}.")
     refuse_existing(path)

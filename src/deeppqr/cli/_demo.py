@@ -12,7 +12,7 @@ from ._common import add_common, say
 
 
 def register(jobs) -> None:
-    parser = jobs.add_parser("demo", help="the main job on a world with a known reward")
+    parser = jobs.add_parser("demo", help="simulate, fit and compare with the true reward")
     parser.add_argument(
         "--out", type=Path, help="folder to write (default: demo, demo-2, ...)"
     )
@@ -24,7 +24,7 @@ def register(jobs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Leave the fit, the comparison, its figure and the data in a new folder."""
+    """Write the fit, the comparison, its figure and the data to a new folder."""
     import polars as pl
 
     folder, seed = arguments.out or _free_name(), arguments.seed
@@ -41,7 +41,8 @@ def run(arguments: argparse.Namespace) -> None:
         panel = world.simulate(steps=arguments.steps, seed=seed + 1)
         say(arguments, "Fitting: policy, anchor value, reward")
         fit = deeppqr.PQR(discount=world.discount, anchor=0, seed=seed).fit(panel)
-        # Fresh demonstrations, thinned: states of the same law that were not fitted.
+        # New demonstrations from the same policy, so that no state was fitted; one in ten,
+        # because consecutive states are alike.
         states = world.simulate(steps=arguments.steps, seed=seed + 2).state[::10]
         scores = compare(world, fit, states)
         fit.save(partial / "fit")
@@ -59,7 +60,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def compare(world: Any, fit: "deeppqr.Fit", states: Any) -> dict[str, Any]:
-    """The score of PQR's reward beside those of what is often taken for a reward."""
+    """Scores of PQR's reward, and of Q and zero taken as rewards."""
     truth, q = world.reward(states), fit.q(states)
     estimates = {
         "PQR": fit.reward(states),

@@ -1,4 +1,4 @@
-"""`deeppqr fit`: a table of decisions in, a folder with the fit out."""
+"""`deeppqr fit`: fits a table of decisions and saves the fit to a folder."""
 
 import argparse
 from pathlib import Path
@@ -88,7 +88,7 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def find_label(actions: tuple[Any, ...], text: str) -> Any:
-    """The action label that was typed: by its text, or by its number."""
+    """The action that was typed: "1" matches the labels "1", 1 and 1.0."""
     for label in actions:
         if str(label) == text or str(label) == str(_number_or_text(text)):
             return label

@@ -1,7 +1,7 @@
-"""`deeppqr`: one command, a subcommand per job.
+"""The command `deeppqr` and its subcommands.
 
-What a person can put right ends in one message and exit status 2; an interrupt ends in
-130. Nothing half-written is left behind in either case.
+Errors that the user can correct print one message and exit with status 2; an interrupt
+exits with 130, as a shell reports it. Files are complete or absent in either case.
 """
 
 import argparse
@@ -22,6 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        # Handed on before parsing: the studies' package has a parser of its own.
         if words[:1] == ["study"]:
             _study.run(words[1:])
         else:
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         what = str(stop) or "interrupted; nothing was written."
         print(f"deeppqr: {what}", file=sys.stderr, flush=True)
         if arguments is None:
-            # A computation may still be running, and unloading JAX under it crashes.
+            # Not sys.exit: a JAX computation may still run in a thread, and unloading
+            # the library under it crashes.
             sys.stdout.flush()
             os._exit(130)
         return 130
@@ -63,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse takes -1e-3 for an option; it is a number, in subcommands as well."""
+    """A parser that reads -1e-3 as a number, which argparse takes for an option."""
 
     def __init__(self, *arguments, **settings):
         super().__init__(*arguments, **settings)

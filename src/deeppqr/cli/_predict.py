@@ -1,4 +1,4 @@
-"""`deeppqr predict`: a saved fit applied to new states."""
+"""`deeppqr predict`: rewards, Q, V and choice probabilities at new states."""
 
 import argparse
 from pathlib import Path

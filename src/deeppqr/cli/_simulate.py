@@ -1,4 +1,4 @@
-"""`deeppqr simulate`: demonstrations from a world whose truth is known."""
+"""`deeppqr simulate`: decisions of an optimal agent in a synthetic world."""
 
 import argparse
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`deeppqr study`: handed on to the package of studies, where it is installed."""
+"""`deeppqr study`: runs a command of the package deeppqr-studies, if installed."""
 
 from collections.abc import Sequence
 from importlib.metadata import entry_points
@@ -6,11 +6,11 @@ from importlib.metadata import entry_points
 from .._errors import DeepPQRError
 
 GROUP = "deeppqr.commands"
-"""Entry points of this group add commands: functions of the words after their name."""
+"""Entry points that add subcommands: functions of the arguments after their name."""
 
 
 def register(jobs) -> None:
-    """Name the job in `deeppqr --help`; the studies' own parser reads what follows."""
+    """List the subcommand in `deeppqr --help`; its arguments are parsed elsewhere."""
     jobs.add_parser("study", help="a figure or table of the benchmark", add_help=False)
 
 

@@ -1,4 +1,8 @@
-"""All cores: one supervised process per worker, each with an item at a time."""
+"""Runs items on all cores: one supervised process per worker, one item at a time each.
+
+Not `concurrent.futures.ProcessPoolExecutor`: there, one process killed for want of memory
+breaks the pool and every item that was queued; here its item is tried again elsewhere.
+"""
 
 import multiprocessing
 import os
@@ -22,38 +26,38 @@ from ._executor import (
     check_count,
     why_lost,
 )
-from ._thread import environment, of_worker
+from ._thread import environment, worker_environment
 from ._worker import READY, UNUSABLE, serve
 
-PATIENCE = 5.0
-"""Seconds that an idle worker has to leave by itself."""
+# Seconds. An idle worker exits as soon as its pipe closes; only a hung one is killed.
+EXIT_TIMEOUT = 5.0
 
 
 @dataclass(frozen=True)
 class Cores(Executor):
     """Processes on this machine, `workers` of them, by default one per core.
 
-    They are new ones, not forks: forking a process that runs JAX may hang. A script that
-    uses them must call them below `if __name__ == "__main__":`.
+    Processes are spawned, not forked: forking a process that runs JAX may deadlock. A
+    script must therefore start them below `if __name__ == "__main__":`.
     """
 
     workers: int | None = None
     retries: int = 2
-    """How often an item is tried again whose process was lost."""
+    """How often an item is tried again after its process was killed or crashed."""
 
     def __post_init__(self):
         check_count("workers", self.workers, 1)
         check_count("retries", self.retries, 0)
 
     def run(self, call: Call, items: Sequence[Any]) -> Results:
-        crew = _Crew(packed(call), items, self.retries)
+        pool = _WorkerPool(pickled(call), items, self.retries)
         try:
             for _ in range(min(self.workers or num_cores(), len(items))):
-                crew.hire()
-            while crew.busy:
-                yield from crew.listen()
+                pool.start_worker()
+            while pool.busy:
+                yield from pool.receive()
         finally:
-            crew.dismiss()
+            pool.stop()
 
 
 @dataclass(eq=False)
@@ -66,63 +70,63 @@ class _Worker:
 
 
 @dataclass(eq=False)
-class _Crew:
-    """The workers, what is left to do, and how often each item has lost its process."""
+class _WorkerPool:
+    """The workers, the items not yet handed out, and how often each item's process died."""
 
     call: bytes
     items: Sequence[Any]
     retries: int
     workers: list[_Worker] = field(default_factory=list)
     lost: dict[int, int] = field(default_factory=dict)
-    false_starts: int = 0
+    failed_starts: int = 0
 
     def __post_init__(self):
-        self.left = deque(range(len(self.items)))
+        self.pending = deque(range(len(self.items)))
 
     @property
     def busy(self) -> bool:
-        return bool(self.left) or any(w.position is not None for w in self.workers)
+        return bool(self.pending) or any(w.position is not None for w in self.workers)
 
-    def hire(self) -> None:
-        """Start one more worker; it says when it is ready."""
+    def start_worker(self) -> None:
+        """Start one more process; it sends `READY` once it has imported what it needs."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs,), daemon=True)
         worker = _Worker(process, ours)
-        with environment(of_worker()), _interrupts_wait():
+        with environment(worker_environment()), _signals_blocked():
             process.start()
             self.workers.append(worker)
         theirs.close()  # so that our end closes when the worker's does
 
-    def listen(self) -> Iterator[tuple[int, Any]]:
-        """What the workers have to say now; those that fell silent are replaced."""
-        doors = {worker.connection: worker for worker in self.workers}
-        for door in wait(list(doors)):
-            worker = doors[door]  # pyright: ignore
+    def receive(self) -> Iterator[tuple[int, Any]]:
+        """Wait for messages and yield the results among them; replace dead workers."""
+        of_connection = {worker.connection: worker for worker in self.workers}
+        for connection in wait(list(of_connection)):
+            worker = of_connection[connection]  # pyright: ignore
             try:
                 message = worker.connection.recv_bytes()
             except (EOFError, OSError):
                 yield from self.replace(worker)
             else:
-                yield from self.hear(worker, message)
+                yield from self.handle(worker, message)
 
-    def hear(self, worker: _Worker, message: bytes) -> Iterator[tuple[int, Any]]:
-        """Pass on a result, if it is one, and give the worker its next item."""
+    def handle(self, worker: _Worker, message: bytes) -> Iterator[tuple[int, Any]]:
+        """Yield the message's result, if it is one, and send the worker its next item."""
         if message.startswith(UNUSABLE):
             raise CannotSend(cannot_send(message.removeprefix(UNUSABLE).decode()))
         if message == READY:
-            worker.ready, self.false_starts = True, 0
-            tell(worker, self.call)
+            worker.ready, self.failed_starts = True, 0
+            send(worker, self.call)
         else:
             position, worker.position = worker.position, None
             assert position is not None
-            yield position, unpacked(message)
-        if self.left:
-            worker.position = self.left.popleft()
-            tell(worker, packed(self.items[worker.position]))
+            yield position, unpickled(message)
+        if self.pending:
+            worker.position = self.pending.popleft()
+            send(worker, pickled(self.items[worker.position]))
 
     def replace(self, worker: _Worker) -> Iterator[tuple[int, Any]]:
-        """A lost worker's item goes to another, unless it was lost too often."""
+        """Start another worker for a dead one's item, or give the item up as failed."""
         worker.process.join()
         self.workers.remove(worker)
         worker.connection.close()
@@ -134,30 +138,33 @@ class _Crew:
             if self.lost[position] > self.retries:
                 yield position, Failed(why_lost(self.lost[position], how))
             else:
-                self.left.appendleft(position)
+                # First in the queue: an item that kills its process is then given up
+                # after its retries, not after everything else has run.
+                self.pending.appendleft(position)
         elif not worker.ready:
-            self.refuse_false_starts(how)
-        if self.left:
-            self.hire()
+            self.count_failed_start(how)
+        if self.pending:
+            self.start_worker()
 
-    def refuse_false_starts(self, how: str) -> None:
-        self.false_starts += 1
-        if self.false_starts > self.retries:
+    def count_failed_start(self, how: str) -> None:
+        """Raise where workers die before they are ready: a new one would die too."""
+        self.failed_starts += 1
+        if self.failed_starts > self.retries:
             raise DeepPQRError(
                 f"A worker process ended before it was ready ({how}), "
-                f"{self.false_starts} times in a row; what it printed is above. In a "
+                f"{self.failed_starts} times in a row; what it printed is above. In a "
                 'script, run executors below `if __name__ == "__main__":`, or use the '
                 'executor "here".'
             )
 
-    def dismiss(self) -> None:
-        """End every worker: idle ones leave by themselves, the others are made to."""
+    def stop(self) -> None:
+        """End every worker: idle ones exit as their pipe closes, busy ones are killed."""
         for worker in self.workers:
             worker.connection.close()
             if worker.position is not None or not worker.ready:
                 worker.process.kill()
         for worker in self.workers:
-            worker.process.join(PATIENCE)
+            worker.process.join(EXIT_TIMEOUT)
             worker.process.kill()
             worker.process.join()
             worker.process.close()
@@ -171,42 +178,49 @@ def num_cores() -> int:
     return os.cpu_count() or 1
 
 
-def tell(worker: _Worker, message: bytes) -> None:
-    """Send a message; that a worker is gone is noticed when it is listened to."""
+def send(worker: _Worker, message: bytes) -> None:
+    """Send a message. A dead worker is no error here: `receive` finds its pipe closed."""
     try:
         worker.connection.send_bytes(message)
     except OSError:
         pass
 
 
-def packed(value: Any) -> bytes:
+def pickled(value: Any) -> bytes:
     try:
         return pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as problem:
         raise CannotSend(cannot_send(str(problem))) from problem
 
 
-def unpacked(message: bytes) -> Any:
+def unpickled(message: bytes) -> Any:
     try:
         return pickle.loads(message)
     except Exception as problem:
-        return Failed(f"its result could not be read: {type(problem).__name__}: {problem}")
+        return Failed(
+            f"its result could not be unpickled: {type(problem).__name__}: {problem}"
+        )
 
 
 def cannot_send(problem: str) -> str:
     return (
-        f"Work for other processes must be such that Python can send it, but {problem}. "
-        'Use functions defined in a file rather than on the spot, or the executor "here".'
+        f"Work for other processes must be picklable, but {problem}. Use functions "
+        'defined at the top level of a file, or the executor "here".'
     )
 
 
 @contextmanager
-def _interrupts_wait() -> Iterator[None]:
-    """Hold Ctrl-C back here, and for good in processes started here: we end those."""
+def _signals_blocked() -> Iterator[None]:
+    """Block SIGINT and SIGTERM in this block, and in the processes started in it.
+
+    Ctrl-C reaches every process of the terminal's group. Workers ignore it, so that the
+    parent alone decides what to keep, prints one message, and ends them.
+    """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # it lets them through when it starts
+    # Starting the resource tracker unblocks the signals again, so it must run already.
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT, signal.SIGTERM])
     try:
         yield

@@ -1,7 +1,7 @@
-"""Executors: what runs a list of independent items, and the simplest of them.
+"""The interface of executors, which run a call on many items, and the sequential one.
 
-The same call on the same item gives the same result whatever the executor, since each
-runs on one thread and an item carries everything that its result depends on.
+A call gives the same result for an item under every executor: each runs on one thread, and
+an item holds everything its result depends on, its random key included.
 """
 
 import traceback
@@ -18,12 +18,12 @@ Results = Generator[tuple[int, Any], None, None]
 
 
 class CannotSend(DataError):
-    """Work for other processes cannot be sent there."""
+    """The call or an item cannot be pickled."""
 
 
 @dataclass(frozen=True)
 class Failed:
-    """In place of a result: why there is none."""
+    """Returned instead of a result: why there is none."""
 
     message: str
     traceback: str = ""
@@ -37,19 +37,19 @@ class Executor(ABC):
     def run(self, call: Call, items: Sequence[Any]) -> Results:
         """The position of each item with its result, in order of completion.
 
-        An exception in the call is the result of its item alone, as `Failed`. So is the
-        loss of the process it ran in, once it has been tried again as often as allowed.
-        Closing the iterator stops whatever still runs.
+        If the call raises, its item's result is `Failed`, and the others go on. The same
+        holds if the process dies and the item's retries are used up. Closing the iterator
+        stops what still runs.
         """
 
 
 @dataclass(frozen=True)
 class Here(Executor):
-    """One item after the other, in this process.
+    """Runs one item after the other in this process.
 
-    JAX takes its number of threads when it first computes. Where it has done so before,
-    with more than one, networks may differ from other executors' in the last digits;
-    set NPROC=1 before Python starts to avoid that.
+    JAX fixes its number of threads when it first computes. If it has already done so with
+    more than one, networks may differ from other executors' in the last digits; set
+    NPROC=1 before Python starts to avoid that.
     """
 
     def run(self, call: Call, items: Sequence[Any]) -> Results:
@@ -68,7 +68,7 @@ def attempt(call: Call, item: Any) -> Any:
 
 
 def check_count(name: str, value: int | None, least: int) -> None:
-    """Refuse what is not a whole number of `least` or more; None is for the default."""
+    """Raise unless the value is an integer, `least` or more, or None (the default)."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value is not None and (not whole or value < least):
         raise DataError(
@@ -77,9 +77,9 @@ def check_count(name: str, value: int | None, least: int) -> None:
 
 
 def why_lost(times: int, how: str) -> str:
-    """What is said of an item whose process was lost too often."""
+    """The message for an item whose process died once more than it may be retried."""
     again = f"{times} times" if times > 1 else "once"
     return (
-        f"the process it ran in was lost {again}, the last time {how}. If memory ran out, "
+        f"the process it ran in died {again}, the last time {how}. If memory ran out, "
         "run fewer at a time: cores:N, or RayCluster(workers=N)"
     )

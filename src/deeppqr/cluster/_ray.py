@@ -1,4 +1,4 @@
-"""A Ray cluster: every item a task on one CPU of any of its machines."""
+"""Runs items on a Ray cluster, each as a task that takes one CPU of any machine."""
 
 import importlib.util
 from collections.abc import Sequence
@@ -18,7 +18,7 @@ from ._executor import (
     check_count,
     why_lost,
 )
-from ._thread import of_worker
+from ._thread import worker_environment
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class RayCluster(Executor):
     """The cluster at `address`, or one that is started on this machine and ended again.
 
     Its machines must have the same deeppqr, Python, JAX, NumPy, SciPy and scikit-learn as
-    this one; that is checked. Processors of another make may round otherwise.
+    this one, which is checked. CPUs of another vendor may differ in the last digits.
     """
 
     address: str | None = None
@@ -35,7 +35,7 @@ class RayCluster(Executor):
     workers: int | None = None
     """How many items run at a time; by default as many as there are CPUs."""
     retries: int = 2
-    """How often an item is tried again whose process or machine was lost."""
+    """How often an item is tried again after its process or machine failed."""
 
     def __post_init__(self):
         check_count("workers", self.workers, 1)
@@ -55,26 +55,27 @@ class RayCluster(Executor):
             task = ray.remote(
                 num_cpus=1,
                 max_retries=self.retries,
+                # An exception in the call would be raised again: it depends on the item.
                 retry_exceptions=False,
-                runtime_env={"env_vars": {**of_worker(), **session.variables}},
+                runtime_env={"env_vars": {**worker_environment(), **session.variables}},
             )(run_item)
-            shared, here = ray.put(_packed(call)), _installed()
+            shared, here = ray.put(_pickled(call)), _installed()
             running, left = {}, iter(enumerate(items))
             while True:
                 room = None if self.workers is None else self.workers - len(running)
                 for position, item in islice(left, room):
-                    running[task.remote(shared, _packed(item), here)] = position
+                    running[task.remote(shared, _pickled(item), here)] = position
                 if not running:
                     return
                 done, _ = ray.wait(list(running), num_returns=1)
                 for reference in done:
                     position = running.pop(reference)
-                    yield position, _received(reference, self.retries)
+                    yield position, _result(reference, self.retries)
 
 
 @dataclass(frozen=True)
 class _Mismatch:
-    """In place of a result: the machine it would be from has something else installed."""
+    """Returned instead of a result by a machine whose packages differ."""
 
     machine: str
     differences: list[str]
@@ -85,7 +86,7 @@ def _installed() -> dict[str, str]:
 
 
 def run_item(call: bytes, item: bytes, expected: dict[str, str]) -> Any:
-    """What a worker of the cluster does."""
+    """The task that Ray runs: check the packages, then apply the call to the item."""
     import socket
 
     from ray import cloudpickle
@@ -101,8 +102,8 @@ def run_item(call: bytes, item: bytes, expected: dict[str, str]) -> Any:
     return attempt(cloudpickle.loads(call), cloudpickle.loads(item))
 
 
-def _received(reference: Any, retries: int) -> Any:
-    """A result, or why there is none; raises what would go wrong with every item."""
+def _result(reference: Any, retries: int) -> Any:
+    """A task's result, or `Failed`; raises where every other item would fail as well."""
     import ray
     from ray import exceptions
 
@@ -117,7 +118,7 @@ def _received(reference: Any, retries: int) -> Any:
     except lost as problem:
         return Failed(why_lost(retries + 1, f"with {type(problem).__name__}"))
     except exceptions.RayTaskError as problem:
-        # The call raises nothing: it, or `run_item` itself, could not be loaded.
+        # `attempt` catches what the call raises, so this is from loading it or `run_item`.
         why = _last_line(str(getattr(problem, "cause", problem)))
         raise DeepPQRError(
             f"A worker of the Ray cluster could not run this work: {why}. "
@@ -133,14 +134,14 @@ def _received(reference: Any, retries: int) -> Any:
     return result
 
 
-def _packed(value: Any) -> bytes:
+def _pickled(value: Any) -> bytes:
     from ray import cloudpickle
 
     try:
         return cloudpickle.dumps(value)  # pyright: ignore[reportPrivateImportUsage]
     except Exception as problem:
         raise CannotSend(
-            f"Work for a Ray cluster must be such that it can be sent, but {problem}."
+            f"Work for a Ray cluster must be picklable by cloudpickle, but {problem}."
         ) from problem
 
 

@@ -1,4 +1,4 @@
-"""A connection to a Ray cluster, for as long as it is needed."""
+"""Connects to a Ray cluster, or starts one on this machine, and disconnects again."""
 
 import logging
 import os
@@ -21,36 +21,37 @@ from ._thread import environment
 QUIET = {
     "RAY_USAGE_STATS_ENABLED": "0",
     "RAY_DEDUP_LOGS": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # or Ray warns of what it may do later
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # silences a FutureWarning
 }
-TEMPORARY = "deeppqr-ray-"
-KNOCK = 10.0
-"""Seconds that the head of a cluster has to answer."""
+FOLDER_PREFIX = "deeppqr-ray-"
+# Seconds for a TCP connection to the head node. Within a network it takes milliseconds;
+# without this check `ray.init` retries an address where nothing runs for minutes.
+CONNECT_TIMEOUT = 10.0
 
 
 @dataclass(frozen=True)
 class Session:
-    """What workers of this cluster need in their environment."""
+    """Environment variables that this cluster's workers need."""
 
     variables: dict[str, str] = field(default_factory=dict)
 
 
 @contextmanager
 def connected(address: str | None, workers: int | None) -> Iterator[Session]:
-    """Be connected to a cluster in this block; only what was begun here is ended."""
+    """A block with a connection; it is closed only if it was opened here."""
     with environment(QUIET):
         import ray
 
     if ray.is_initialized():
-        _refuse_other(address)
+        _refuse_other_cluster(address)
         yield Session()
     elif address is None:
-        with _started(workers) as session:
+        with _local_cluster(workers) as session:
             yield session
     else:
         try:
-            _knock(address)
-            with environment(QUIET), _handler_kept():
+            _check_reachable(address)
+            with environment(QUIET), _sigterm_handler_kept():
                 ray.init(address, log_to_driver=False, logging_level=logging.ERROR)
         except (ConnectionError, OSError, RuntimeError, ValueError) as problem:
             raise DeepPQRError(
@@ -64,16 +65,17 @@ def connected(address: str | None, workers: int | None) -> Iterator[Session]:
 
 
 @contextmanager
-def _started(workers: int | None) -> Iterator[Session]:
-    """A cluster on this machine alone, which leaves no files behind."""
+def _local_cluster(workers: int | None) -> Iterator[Session]:
+    """A cluster on this machine, shut down and its files deleted at the end."""
     import ray
 
-    # Ray's sockets lie in this folder, and their paths must be short.
+    # Ray puts Unix sockets in this folder, and their paths may have 107 characters at
+    # most: a long TMPDIR leaves too few.
     root = "/tmp" if os.path.isdir("/tmp") else None
-    folder = tempfile.mkdtemp(prefix=TEMPORARY, dir=root)
+    folder = tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=root)
     try:
-        with environment(QUIET), _handler_kept(), warnings.catch_warnings():
-            # JAX minds any fork; each of Ray's becomes another program at once.
+        with environment(QUIET), _sigterm_handler_kept(), warnings.catch_warnings():
+            # JAX warns of any fork. Ray's are followed by exec at once, which is safe.
             warnings.filterwarnings("ignore", r"os\.fork\(\) was called", RuntimeWarning)
             ray.init(
                 "local",
@@ -89,21 +91,21 @@ def _started(workers: int | None) -> Iterator[Session]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _knock(address: str) -> None:
-    """Raise an OSError where nobody answers: Ray would try for many minutes."""
+def _check_reachable(address: str) -> None:
+    """Raise an OSError if nothing listens at the address."""
     host, colon, port = address.removeprefix("ray://").rpartition(":")
     if colon and port.isdecimal():
-        socket.create_connection((host.strip("[]"), int(port)), KNOCK).close()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT).close()
 
 
 def _search_path() -> str:
-    """Of workers on this machine: what can be imported here, this deeppqr first."""
+    """PYTHONPATH for workers on this machine: as `sys.path` here, this deeppqr first."""
     home = str(Path(__file__).resolve().parents[2])
     known = [os.path.abspath(folder) for folder in sys.path]
     return os.pathsep.join(dict.fromkeys([home, *known]))
 
 
-def _refuse_other(address: str | None) -> None:
+def _refuse_other_cluster(address: str | None) -> None:
     import ray
 
     there = ray.get_runtime_context().gcs_address
@@ -115,8 +117,11 @@ def _refuse_other(address: str | None) -> None:
 
 
 @contextmanager
-def _handler_kept() -> Iterator[None]:
-    """Ray takes SIGTERM for itself, and would end without our saying how to go on."""
+def _sigterm_handler_kept() -> Iterator[None]:
+    """Restore the SIGTERM handler that `ray.init` replaces.
+
+    Ray's handler exits at once; ours first says how to resume what was interrupted.
+    """
     main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGTERM)
     try:

@@ -9,7 +9,7 @@ NAMES = "here, cores, cores:N, ray or ray:ADDRESS"
 
 
 def resolve(executor: str | Executor) -> Executor:
-    """The executor of this name; an executor is its own."""
+    """The executor with this name; an executor object is returned as it is."""
     if isinstance(executor, Executor):
         return executor
     name, colon, rest = str(executor).partition(":")

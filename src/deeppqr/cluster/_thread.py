@@ -1,7 +1,7 @@
-"""One thread per task, so that its answer does not depend on how many it could have had.
+"""Limits computations to one thread, so that results do not depend on the machine.
 
-Sums over several threads round in another order. BLAS and OpenMP can be told at any time,
-XLA only before JAX first computes: new processes are told by their environment.
+Sums split over threads are rounded in another order. BLAS and OpenMP can be limited at any
+time, XLA only before JAX first computes: new processes get environment variables.
 """
 
 import os
@@ -24,14 +24,18 @@ def one_thread() -> dict[str, str]:
     flags = os.environ.get("XLA_FLAGS", "")
     return {
         **dict.fromkeys(_BLAS, "1"),
-        # The size of XLA's pool of threads, which is what its results depend on.
+        # XLA takes the size of its thread pool from this, and results depend on that size;
+        # the flag below is not enough.
         "NPROC": "1",
         "XLA_FLAGS": flags if EIGEN in flags else f"{flags} {EIGEN}".strip(),
     }
 
 
-def of_worker() -> dict[str, str]:
-    """The same, and a CPU unless the user said otherwise: workers would share a GPU."""
+def worker_environment() -> dict[str, str]:
+    """`one_thread`, and JAX on the CPU unless the user chose a platform.
+
+    Each worker would otherwise reserve most of the same GPU's memory.
+    """
     return {**one_thread(), "JAX_PLATFORMS": os.environ.get("JAX_PLATFORMS") or "cpu"}
 
 
@@ -62,7 +66,8 @@ def limited() -> AbstractContextManager:
 
 @lru_cache(maxsize=1)
 def _controller():
-    # Only libraries that are loaded can be told: these load every one that we use.
+    # threadpoolctl finds only libraries that are loaded; these two imports load NumPy's
+    # and SciPy's BLAS and scikit-learn's OpenMP.
     import scipy.linalg
     import sklearn.utils
     from threadpoolctl import ThreadpoolController

@@ -1,7 +1,7 @@
-"""A worker process: it gets a call once and items one by one, and sends their results.
+"""A worker process: receives a call once, then items one by one, and sends back results.
 
-Pickle goes through the pipe between it and the process that started it, and nowhere else:
-nothing that was written to a file, or came from elsewhere, is ever unpickled.
+Pickle is used only on the pipe between a worker and the process that started it. Nothing
+read from a file or a network is unpickled.
 """
 
 import multiprocessing
@@ -13,26 +13,27 @@ from multiprocessing.connection import Connection, wait
 
 from ._executor import Failed, attempt
 
+# Messages to the parent other than pickled results, which never begin like this.
 READY = b"ready"
 UNUSABLE = b"unusable "
 
 
 def serve(connection: Connection) -> None:
     """Work until the other end of the connection is closed."""
-    if hasattr(signal, "pthread_sigmask"):  # SIGINT stays blocked: the driver ends us
+    if hasattr(signal, "pthread_sigmask"):  # SIGINT stays blocked: the parent ends us
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
-    threading.Thread(target=_leave_with_parent, daemon=True).start()
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
         connection.send_bytes(READY)
-        call = _call(connection, connection.recv_bytes())
+        call = _load_call(connection, connection.recv_bytes())
         while True:
             result = attempt(call, pickle.loads(connection.recv_bytes()))
-            connection.send_bytes(_packed(result))
+            connection.send_bytes(_pickled(result))
     except (EOFError, OSError):
-        os._exit(0)  # nothing is left to do, and unloading JAX takes time
+        os._exit(0)  # without Python's shutdown, in which unloading JAX takes time
 
 
-def _call(connection: Connection, message: bytes):
+def _load_call(connection: Connection, message: bytes):
     try:
         return pickle.loads(message)
     except Exception as problem:
@@ -41,16 +42,16 @@ def _call(connection: Connection, message: bytes):
         os._exit(0)
 
 
-def _packed(result) -> bytes:
+def _pickled(result) -> bytes:
     try:
         return pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as problem:
         text = f"{type(problem).__name__}: {problem}"
-        return pickle.dumps(Failed(f"its result could not be sent: {text}"))
+        return pickle.dumps(Failed(f"its result could not be pickled: {text}"))
 
 
-def _leave_with_parent() -> None:
-    """End at once when the driver does, however it ends: no worker is left behind."""
+def _exit_with_parent() -> None:
+    """Exit when the parent does, even if it was killed and closed nothing."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

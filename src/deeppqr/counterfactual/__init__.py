@@ -1,4 +1,4 @@
-"""What agents would do if the world were another one."""
+"""Counterfactuals: choices and rewards at changed states, demand under transfers."""
 
 from ._changed import MeansAt as MeansAt
 from ._changed import changed_states as changed_states

@@ -1,8 +1,7 @@
-"""Changed states: what agents would earn and do if they saw something else.
+"""Changed states: average rewards and choices at other values of the state.
 
-The agents' problem stays as it is, so nothing is solved again: r(s, a) and pi(a | s) are
-functions of the state, asked at other states. How far these are from any that were seen is
-said beside every answer.
+The agents' problem stays the same, so nothing is solved again: r(s, a) and pi(a | s) are
+evaluated at other states. Each result says how far these lie from the data.
 """
 
 import textwrap
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 Change = Mapping[str, Any] | Callable[[np.ndarray], Any]
 AS_SEEN = "as seen"
 QUANTITIES = ("reward", "probability")
-WIDTH = 78
+WIDTH = 78  # of the printed table, so that it fits a terminal of 80 columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,7 +137,10 @@ class ChangedStates:
 
 @dataclass(frozen=True, eq=False)
 class MeansAt:
-    """The statistic of a fit that is averaged: it can travel to other processes."""
+    """Mean reward and choice probabilities of a fit in each scenario.
+
+    A class and not a closure, so that it can be pickled for other processes.
+    """
 
     scenarios: tuple[np.ndarray, ...]
     """Columns of the states, one array for each scenario."""
@@ -197,6 +199,8 @@ def changed_states(
     draws = None
     if replicates:
         refit = model or require_model(fit)
+        # With another, faster model the bootstrap is centred at that model's estimate;
+        # only its spread is used.
         own = statistic(fit) if model is None else None
         draws = bootstrap(
             refit, panel, statistic, replicates=replicates, estimate=own, **options
@@ -273,7 +277,7 @@ def _listed(values: Any) -> list[Any]:
 
 
 def _decimal(figure: float, digits: int) -> str:
-    # Adding zero turns what rounds to -0.0 into 0.0.
+    # Adding zero turns -0.0 into 0.0.
     return f"{round(figure, digits) + 0.0:.{digits}f}"
 
 

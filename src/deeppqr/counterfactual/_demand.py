@@ -1,4 +1,4 @@
-"""Demand: how often an action is taken in the long run, as its price changes."""
+"""Demand: the long-run share of decisions that take an action, by its price."""
 
 from typing import Any
 
@@ -72,10 +72,11 @@ def stationary_distribution(
     $\mu$ is then the same wherever the chain starts.
     """
     _check_one_class(moves > 0)
-    # mu (I - P) = 0 and mu 1 = 1, added up: regular just where mu is unique.
+    # mu (I - P) = 0 and mu 1 = 1 as one square system, which is regular if and only if
+    # mu is unique. Power iteration would need many steps where moves are rare.
     size = len(moves)
     mu = np.linalg.solve(np.eye(size) - moves.T + 1.0, np.ones(size))
-    mu = np.maximum(mu, 0.0)  # a transient state's zero may round below
+    mu = np.maximum(mu, 0.0)  # rounding may leave a transient state at -1e-17
     return mu / mu.sum()
 
 
@@ -87,7 +88,7 @@ def _demand(
     discount: float,
     temperature: float,
 ) -> Float[np.ndarray, " transfer"]:
-    """The shares under one reward, each solution the start of the next."""
+    """The shares under one reward. Each transfer starts from the last one's solution."""
     found = np.empty(len(transfers))
     value = None
     for number in np.argsort(transfers):

@@ -1,4 +1,4 @@
-"""Whether states are near any that were seen."""
+"""How far states lie from those in the data."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -9,12 +9,15 @@ from jaxtyping import Float
 from ..learners._scaling import spread
 from ..panel._panel import Panel
 
+# These decide what is printed beside a result, and no result. A state is outside the data
+# if it is farther from every unit's states than 99 % of states are from another unit's.
+# Scenarios with more than a tenth of such states are marked "watch", with more than half
+# "outside". Rows within a quarter of a standard deviation of a new value count as having
+# it; at half of one, about twice as many rows do.
 USUAL = 0.99
-"""The share of units' states that count as near to other units'."""
 WATCH, OUTSIDE = 0.1, 0.5
 NEAR = 0.25
-"""Standard deviations within which a changed variable counts as seen."""
-MAX_ROWS = 5_000
+MAX_ROWS = 5_000  # states that distances are taken to; a k-d tree over more takes longer
 
 
 @dataclass(frozen=True)
@@ -57,7 +60,7 @@ def find_support(
     usual = np.quantile(_from_others(tree, seen, unit), USUAL)
     for states in scenarios:
         away = tree.query(states / scale)[0]
-        # A little more than usual is rounding.
+        # Unchanged states lie at exactly these distances; rounding must not count.
         outside = float(np.mean(away > usual * (1 + 1e-9)))
         yield Support(outside, _rows_near(panel, start, states, scale))
 
@@ -72,7 +75,7 @@ def _from_others(tree, seen: np.ndarray, unit: np.ndarray) -> Float[np.ndarray, 
     if distance.ndim == 1:
         return distance
     other = unit[neighbour] != unit[:, None]
-    # The first neighbour that is another's; there is one among so many.
+    # One more neighbour than the largest unit has rows: at least one is another unit's.
     return np.where(other, distance, np.inf).min(axis=1)
 
 

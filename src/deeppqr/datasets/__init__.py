@@ -1,4 +1,4 @@
-"""Real data: loaders that know their source, licence and checksums."""
+"""Public data sets: loaders with the source, licence and checksum of each file."""
 
 from ._airline import airline as airline
 from ._airline import airline_frame as airline_frame

@@ -1,4 +1,4 @@
-"""Which carrier serves which market: the panel of the paper's real-world study."""
+"""Airline market entry: the data of the paper's empirical study."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from ._source import Source
 if TYPE_CHECKING:
     import polars as pl
 
+# Pinned to a commit, so that the files cannot change under the checksums below.
 URL = (
     "https://raw.githubusercontent.com/gengsinong/SAmQ/"
     "dce1a658d0e750be913c244d52b3e97447554965/ailrline_data/"
@@ -22,7 +23,7 @@ SHA256 = {
 }
 PERIODS = tuple(SHA256)
 ACTIONS = ("out", "serve")
-NEVER_SERVES = "TW"
+NEVER_SERVES = "TW"  # TWA serves no market in these periods: no reward is identified
 STATE = (
     "Dist",
     "log_pop_origin",

@@ -1,4 +1,4 @@
-"""The airline study's 60 areas and 12 carriers, in the order of the files' codes."""
+"""The 60 areas and 12 carriers of the airline data, in the order of the files' codes."""
 
 from typing import NamedTuple
 

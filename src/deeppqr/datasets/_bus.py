@@ -1,4 +1,4 @@
-"""Rust's buses: nine odometer files into monthly decisions to keep or to replace."""
+"""Rust's bus engines: monthly odometer readings as decisions to keep or replace."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -19,12 +19,11 @@ URL = (
     "d39eb4d6da1cbdcadf7e5594672bb8495e3394b0/data/original_data/"
 )
 ACTIONS = ("keep", "replace")
+# Layout of the files: each bus begins with eleven numbers before its readings (bus number,
+# date of purchase, two replacements with month, year and odometer, first month and year).
 HEADER = 11
-"""Entries of a bus before its readings: number, purchase, two replacements, begin."""
-REPLACED_AT = (5, 8)
-"""Where a bus's header has the odometer at its first and second replacement."""
-BEGINS = (9, 10)
-"""Where it has the month and the year of the first reading."""
+REPLACED_AT = (5, 8)  # odometer at the first and at the second replacement, 0 if none
+BEGINS = (9, 10)  # month and year of the first reading
 
 
 class BusGroup(NamedTuple):
@@ -126,7 +125,8 @@ def bus_frame(
         group = BUS_GROUPS[number]
         parts += [_of_bus(number, group, entry) for entry in _read(group)]
     frame = pl.concat([pl.DataFrame(part) for part in parts])
-    # (0, 5000] is bin 0: Rust's ceiling, counted from zero.
+    # Rust takes the ceiling of mileage / 5000, so bin 0 is (0, 5000]. With the floor, his
+    # published shares of increments are not reproduced.
     number = (pl.col("mileage") / bin_width).ceil().cast(pl.Int64) - 1
     return frame.with_columns(number.clip(lower_bound=0).alias("bin")).select(
         *("group", "file", "bus", "period", "year", "month"),
@@ -200,6 +200,7 @@ def _of_bus(number: int, group: BusGroup, entry: Float[np.ndarray, " entry"]) ->
     period = np.arange(len(odometer))
     begin = entry[list(BEGINS)].astype(np.int64)
     month = begin[0] - 1 + period
+    # Mileage since the last replacement: the odometer itself is never reset.
     base = np.zeros_like(odometer)
     for place in REPLACED_AT:
         if entry[place] > 0:

@@ -1,4 +1,4 @@
-"""What a dataset is, where it is from, and what to mind, on one page."""
+"""Data cards: source, licence, columns and caveats of each data set."""
 
 import textwrap
 from collections.abc import Mapping
@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from .._errors import DataError
 
-WIDTH = 78
-MARGIN = 13
+WIDTH, MARGIN = 78, 13  # characters of a printed line, and of its left column
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""A public file with its address and checksum, on this machine when it is asked for."""
+"""Public files: found in a local folder or downloaded once, their checksums verified."""
 
 import hashlib
 import os
@@ -57,7 +57,7 @@ class Source:
                 f"{self.name} is not in the folder that {VARIABLE} names and must be "
                 "downloaded, which needs pooch: pip install pooch."
             ) from problem
-        pooch.get_logger().setLevel("WARNING")
+        pooch.get_logger().setLevel("WARNING")  # it logs every download to stderr
         try:
             found = pooch.retrieve(
                 self.url,
@@ -65,12 +65,12 @@ class Source:
                 fname=self.name,
                 path=pooch.os_cache("deeppqr") / self.folder,
             )
-        except ValueError as problem:  # pooch's word for another checksum
+        except ValueError as problem:  # pooch raises this for a wrong checksum
             raise DataError(
                 f"What {self.url} serves is not the published {self.name}: its SHA-256 "
                 f"must be {self.sha256} ({problem}). Nothing was kept."
             ) from problem
-        except OSError as problem:  # and of requests, whose errors are OSErrors
+        except OSError as problem:  # includes those of requests
             raise DataError(
                 f"{self.name} could not be downloaded from {self.url} "
                 f"({type(problem).__name__}: {problem}). Without a network, put the file "

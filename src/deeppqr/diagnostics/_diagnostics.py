@@ -1,4 +1,9 @@
-"""How far to trust a fit: what the theory says to fear, measured and put in words."""
+"""Diagnostics of a fit: each measures a condition that the theory needs.
+
+Their thresholds decide only which verdict is printed, and whether a warning is raised; no
+estimate depends on them. Counts of 30 and 10 are the usual rules for a normal approximation
+and for too few to compare; a test is at 5 %, one-sided (1.645 standard errors).
+"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -87,6 +92,7 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> list[Diagnostic
     label = panel.actions[anchor]
     share = float(np.average(taken, weights=panel.weight))
     rare = log_prob <= np.quantile(log_prob, 0.1)
+    # 1e-300 for a tenth of rows that may all have weight zero.
     rare_share = float(np.average(taken[rare], weights=panel.weight[rare] + 1e-300))
     smallest = float(np.exp(log_prob.min()))
     return [

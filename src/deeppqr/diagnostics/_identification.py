@@ -1,4 +1,4 @@
-"""Whether a panel identifies the rewards at all: every action taken, the anchor often."""
+"""Checks that a panel identifies the rewards: every action and the anchor occur."""
 
 import warnings
 from typing import Any
@@ -20,7 +20,7 @@ def check_identified(panel: Panel, label: Any) -> int:
     if taken[anchor] == 0:
         raise AnchorNeverTaken(
             f"The anchor {label!r} is taken in none of the {len(panel):,} rows that have "
-            "weight. Without it nothing pins the level of the reward down: choose an "
+            "weight. The level of the reward is identified from such rows only: choose an "
             f"anchor that occurs (actions taken: {occur})."
         )
     if useful[anchor] == 0:

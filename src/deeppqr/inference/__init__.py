@@ -1,4 +1,4 @@
-"""How far to trust what was estimated."""
+"""Standard errors, bands and tests: influence functions, projection, bootstrap."""
 
 from ..panel._clusters import clustered_covariance as clustered_covariance
 from ._bands import Bands as Bands

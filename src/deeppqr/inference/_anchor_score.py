@@ -1,11 +1,11 @@
-r"""How V moves when a row counts a little more.
+r"""Influence functions of V: its derivatives in the weight of each row.
 
 $$V(s) = g(s) - \alpha\log\pi(a^A|s) + \gamma h(s), \qquad
 h = E[b(s') + \gamma h(s') \mid s, a^A], \quad b = g - \alpha\log\pi(a^A|\cdot).$$
 
 The continuation h has parameters of its own: one number under a renewal, a table where it
-was counted, none under a self-loop. They move with the row's own surprise about its next
-state, and with the policy through b.
+was counted, none under a self-loop. They move with the row's own residual of this
+equation, and with the policy through b.
 """
 
 from dataclasses import dataclass
@@ -26,7 +26,8 @@ from ..panel._panel import Panel
 from ._policy_score import OTHER_PANEL, PolicyScore
 
 MAX_RESIDUAL = 1e-6
-"""Largest violation of the anchor's equation on the panel, as a share of V's size."""
+"""Largest violation of the anchor's equation on the panel, relative to V. A direct solve
+leaves rounding error on its own panel; another panel violates it by far more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class ValueScore:
 
 @dataclass(frozen=True, eq=False)
 class _AnchorRows:
-    """The rows that show where the anchor leads, and how surprised h is by each."""
+    """The anchor's rows, and the residual of its equation in each."""
 
     at: np.ndarray
     state: np.ndarray
@@ -75,7 +76,7 @@ class _AnchorRows:
     """Of the rows after which something follows."""
     goes: np.ndarray
     weight: np.ndarray
-    surprise: Float[np.ndarray, " row"]
+    residual: Float[np.ndarray, " row"]
     """b(s') + discount h(s') - h(s)."""
 
     @classmethod
@@ -84,10 +85,10 @@ class _AnchorRows:
         goes = panel.has_next[rows] & ~panel.terminal[rows]
         state, next_state = panel.state[rows], panel.next_state[rows][goes]
         ahead = lambda at: (value(at).value - _bonus(value, at)) / value.discount
-        surprise = -ahead(state)
-        surprise[goes] += value(next_state).value  # V = b + discount h
+        residual = -ahead(state)
+        residual[goes] += value(next_state).value  # V = b + discount h
         return cls(
-            np.flatnonzero(rows), state, next_state, goes, panel.weight[rows], surprise
+            np.flatnonzero(rows), state, next_state, goes, panel.weight[rows], residual
         )
 
 
@@ -124,7 +125,7 @@ def _renewal(value, policy, rows: _AnchorRows, own, clusters: Clusters) -> np.nd
     / \textstyle\sum_A w\,(1 - \gamma 1).$$
     """
     lasting = float(rows.weight @ (1 - value.discount * rows.goes))
-    direct = _per_row(len(clusters.code), rows.at, rows.weight * rows.surprise / lasting)
+    direct = _per_row(len(clusters.code), rows.at, rows.weight * rows.residual / lasting)
     _check_equation(value, rows, np.zeros(len(rows.at), np.int64), 1)
     bonus = _bonus_jacobian(value, policy, rows.next_state)
     slope = (rows.weight[rows.goes] / lasting) @ bonus
@@ -145,11 +146,11 @@ def _table(value, policy, rows: _AnchorRows, own, clusters, cells: Cells) -> np.
     system = splu(
         sparse.identity(len(cells), format="csc") - value.discount * moves.tocsc()
     )
-    surprise = sparse.csr_array(
-        (share * rows.surprise, (rows.at, source)), shape=(len(clusters.code), len(cells))
+    residual = sparse.csr_array(
+        (share * rows.residual, (rows.at, source)), shape=(len(clusters.code), len(cells))
     )
     slope = moves @ _bonus_jacobian(value, policy, cells.states)
-    return system.solve((clusters.sum(surprise) + own @ slope.T).T).T
+    return system.solve((clusters.sum(residual) + own @ slope.T).T).T
 
 
 def _bonus_jacobian(value: AnchoredValue, policy: PolicyScore, state) -> Any:
@@ -163,9 +164,9 @@ def _bonus(value: AnchoredValue, state) -> np.ndarray:
 
 
 def _check_equation(value, rows: _AnchorRows, source, size: int) -> None:
-    """Surprises average to zero in every cell if h was found from these rows."""
+    """Raise unless residuals average to zero in each cell, as they do on h's own panel."""
     total = np.bincount(source, rows.weight, size)
-    mean = np.bincount(source, rows.weight * rows.surprise, size) / np.maximum(
+    mean = np.bincount(source, rows.weight * rows.residual, size) / np.maximum(
         total, 1e-300
     )
     scale = max(float(np.abs(value(rows.state).value).max()), 1.0)

@@ -1,4 +1,4 @@
-"""Intervals that hold a whole curve at once, and the plain ones beside them."""
+"""Simultaneous confidence bands (sup-t), and pointwise intervals."""
 
 from dataclasses import dataclass
 
@@ -8,6 +8,9 @@ from scipy.special import ndtri
 
 from .._errors import DataError
 
+# Draws of the largest deviation. The simulated 95 % critical value then has a standard
+# error of 0.014 for twenty independent states (3.0) and 0.019 for one (1.96); with twice
+# as many draws 0.010 and 0.013.
 NUM_DRAWS = 10_000
 
 

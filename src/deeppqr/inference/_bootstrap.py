@@ -1,4 +1,4 @@
-"""Errors by refitting: whole units drawn with replacement, replicate by replicate."""
+"""The bootstrap over units: refits on units drawn with replacement."""
 
 import warnings
 from collections.abc import Callable, Iterable
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .._pqr import PQR
 
 Statistic = Callable[["Fit"], Any]
-MIN_UNITS = 2
+MIN_UNITS = 2  # with one unit every replicate is the panel itself
 
 
 EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
@@ -150,9 +150,9 @@ def bootstrap(
 ) -> Bootstrap:
     """Refit a model on resampled units and collect a statistic of each fit.
 
-    Units are drawn with replacement and a unit drawn twice counts twice, as a weight: so
-    no copy of it can stand on both sides of a split. Where a stage takes no weights, rows
-    are repeated instead, as other units.
+    Units are drawn with replacement. A unit drawn twice gets twice the weight, and is not
+    copied, so that cross-validation cannot train on one copy and test on the other. Where
+    an estimator takes no weights, its rows are repeated as another unit.
 
     Parameters
     ----------
@@ -164,8 +164,8 @@ def bootstrap(
         How many, or which: replicate 17 draws the same units whether it runs alone, among
         200, or in another process. Results of different ones `join`.
     workers
-        Processes to spread over. The model, the panel and the statistic must then be such
-        that Python can send them: functions defined in a file, not on the spot.
+        Processes to use. The model, the panel and the statistic must then be picklable:
+        functions defined at the top level of a file.
     executor
         In place of `workers`: "here", "cores", "cores:4", "ray", "ray:ADDRESS", or an
         executor of `deeppqr.cluster`. The draws are the same for all.
@@ -220,7 +220,7 @@ def _collect(
 
 @dataclass(frozen=True, eq=False)
 class _Replicate:
-    """One refit; its answer depends on its number and on nothing else."""
+    """One refit, which depends on its number and not on the other replicates."""
 
     model: "PQR"
     panel: Panel
@@ -233,7 +233,7 @@ class _Replicate:
         draw = copied_panel if self.copies else weighted_panel
         try:
             with warnings.catch_warnings():
-                # Said once, of the panel itself; two hundred times helps nobody.
+                # The fit on the panel itself has warned already.
                 warnings.simplefilter("ignore", WeakOverlapWarning)
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
@@ -330,10 +330,9 @@ def _run(
                 progress.advance()
     except CannotSend as problem:
         raise DataError(
-            "The model, the panel and the statistic are sent to other processes, and one "
-            f"of them cannot be sent ({problem.__cause__ or problem}). Use functions "
-            "defined in a file rather than on the spot, deeppqr.inference.RewardAt, or "
-            "workers=1."
+            "The model, the panel and the statistic are sent to other processes and must "
+            f"be picklable, but one is not ({problem.__cause__ or problem}). Use functions "
+            "defined at the top level of a file, deeppqr.inference.RewardAt, or workers=1."
         ) from problem
     return found
 

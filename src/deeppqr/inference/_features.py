@@ -1,4 +1,4 @@
-"""Features that a reward is projected on: a function, or names of state columns."""
+"""Features that a reward is projected on: a function, or terms in state columns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
 from ..reward._reward_basis import GivenBasis
 
-MAX_EXTRAS = 20
+MAX_EXTRAS = 20  # columns beyond the features that the specification test uses
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,4 +1,4 @@
-r"""How the policy moves when a row counts a little more.
+r"""Influence functions of the policy: its derivatives in the weight of each row.
 
 A policy has parameters $\eta$. Raising the weight $w_i$ of row i by a small share moves
 them by the row's *score* $d\eta_i = w_i\, \partial\eta / \partial w_i$, and
@@ -121,7 +121,8 @@ class LogitScore:
         ]
         penalised = np.append(np.full(columns.shape[1] - 1, policy.ridge), 0.0)
         penalty = np.tile(penalised, prob.shape[1] - first)
-        # The same added to every action's intercept changes nothing: a pseudo-inverse.
+        # A constant added to all intercepts changes no probability, so the Hessian is
+        # singular; the pseudo-inverse leaves that direction out.
         inverse = np.linalg.pinv(np.block(curve) + np.diag(penalty), hermitian=True)
         coefficient = np.column_stack([policy.coefficient, policy.intercept])[first:]
         left = slope.sum(axis=0) - penalty * coefficient.ravel()
@@ -158,8 +159,8 @@ class KnownScore:
 
 PolicyScore = FrequencyScore | LogitScore | KnownScore
 MAX_STEP = 0.5
-"""Standard errors by which a logit may miss its optimum on the panel it is said to be
-fitted to; an optimiser's tolerance is far below, another panel far above."""
+"""Standard errors by which a logit's coefficients may differ from the optimum on this
+panel. The optimiser's tolerance is far below it, a fit to another panel far above."""
 OTHER_PANEL = (
     "The {what} is not the one that this panel gives. Pass the panel that the fit was made "
     "from; where the transitions were given and not counted, bootstrap instead."

@@ -1,4 +1,4 @@
-r"""A linear form of a fitted reward: theta by minimum distance, and whether it fits.
+r"""Projection of a fitted reward on features: minimum distance, and a test of the form.
 
 Estimates $\hat\beta$ of the reward, at states and actions or as coefficients on columns
 that contain the features, obey $\beta = C\theta$ if r is linear in the features. With
@@ -91,7 +91,7 @@ class Projection:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Estimates that a linear form must match, with all that is needed to match them."""
+    """Estimates that a linear form is matched to, with their covariance and weights."""
 
     beta: Float[np.ndarray, " moment"]
     covariance: Float[np.ndarray, "moment moment"]
@@ -135,9 +135,9 @@ def project(
     weight
         `"optimal"` weighs by the inverse covariance, `"visits"` by how often states occur:
         the best linear approximation where the form is wrong. `"auto"` is optimal where
-        the policy was counted and clusters are many enough to know the covariance. A
-        policy of a given form, such as a logit, is sure of its shape, right or wrong, and
-        optimal weights would lean on just that.
+        the policy was counted and clusters are many enough to estimate the covariance. A
+        parametric policy, such as a logit, has small errors wherever its form determines
+        it, right or wrong, and optimal weights would rely on just these estimates.
     errors
         `"influence"` needs stages with closed forms, `"bootstrap"` refits; `"auto"` takes
         the first that is possible.
@@ -273,7 +273,7 @@ def _bootstrapped(fit, panel, features: Features, **refits: Any) -> Moments:
 
 
 def _caution(counted: bool) -> str:
-    return "" if counted else "since the policy has a form of its own"
+    return "" if counted else "since the policy is parametric"
 
 
 def _match(moments: Moments, weight: str, names: tuple[str, ...]):
@@ -322,6 +322,7 @@ def _whiten(covariance: np.ndarray) -> np.ndarray:
     """A square root of the inverse, along the directions that vary."""
     scale = np.sqrt(np.maximum(np.diag(covariance), 1e-300))
     values, vectors = np.linalg.eigh(covariance / np.outer(scale, scale))
+    # Directions with less variance than rounding error are exact restrictions, not data.
     kept = values > 1e-10 * values.max()
     return (vectors[:, kept] / np.sqrt(values[kept])).T / scale
 

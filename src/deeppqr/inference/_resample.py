@@ -1,7 +1,8 @@
-"""Which units a replicate draws, and rewards of many replicates at once.
+"""Draws of units, and rewards of many bootstrap replicates at once.
 
-Where every stage is a count, so is every replicate: the counts of its units, added up as
-often as they were drawn. All replicates are then solved together, and each as if alone.
+If every stage is computed from counts, a replicate's counts are those of its units times
+the number of times each was drawn. All replicates are then solved together as stacked
+systems, with the same result as one by one.
 """
 
 from dataclasses import dataclass
@@ -26,9 +27,10 @@ if TYPE_CHECKING:
     from .._fit import Fit
     from .._pqr import PQR
 
+# Bounds of the stacked solve, in distinct states and in numbers held at once: 20 million
+# float64 are 160 MB. Larger problems are refitted one by one, with the same results.
 MAX_CELLS = 200
 MAX_ENTRIES = 20_000_000
-"""Moves of all replicates that are held at once."""
 
 
 def draw_units(num_units: int, seed: int, replicate: int):
@@ -42,8 +44,8 @@ def draw_units(num_units: int, seed: int, replicate: int):
 class RewardAt:
     """The reward at some states: of every action, or of one action in each.
 
-    As a statistic of `bootstrap` it can travel to other processes, which a function
-    written on the spot cannot.
+    As a statistic of `bootstrap` it can be pickled for other processes, which a lambda
+    cannot.
 
     Parameters
     ----------

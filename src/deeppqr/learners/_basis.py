@@ -46,8 +46,8 @@ class RandomFeatures(AbstractBasis):
     """The constant, the state, `count` random tanh ridges and the policy's log-odds.
 
     The log-odds log pi(a|s) are there because values are built from them: with a
-    renewal or self-loop anchor the value is a linear function of log pi(anchor). Small
-    samples get fewer ridges: one for every five rows at most.
+    renewal or self-loop anchor the value is a linear function of log pi(anchor). Samples
+    of fewer than 750 rows get fewer ridge functions, one for every five rows.
     """
 
     count: int = 150

@@ -31,7 +31,7 @@ class BoostedTrees:
     """The class whose score each tree adds to."""
     baseline: Float[np.ndarray, " class"]
     seen: Bool[np.ndarray, " class"]
-    """Classes in the training data; the trees speak about these only."""
+    """Classes that occur in the training data; the trees score only these."""
     seen_share: float
     """Their probability in all: one, less a pseudo-observation for each of the others."""
 
@@ -64,14 +64,15 @@ class BoostedTrees:
         seen_share = float(mass.sum() / (mass.sum() + np.sum(~seen)))
         if seen.sum() < 2:
             return _constant(seen, seen_share)
-        # Nothing can be learned from a held-out class that the trees cannot name.
+        # A held-out class that does not occur in training has no score to be judged by.
         judge = held_out & (weight > 0) & seen[label]
         even = bool(np.ptp(weight[learn | judge]) == 0)
         model = HistGradientBoostingClassifier(
             learning_rate=learning_rate,
             max_iter=max_iter,
             max_leaf_nodes=max_leaf_nodes,
-            # Weighted quantiles take longer than the trees unless there are few.
+            # Computing weighted quantiles takes longer than growing the trees, unless
+            # there are few bins.
             max_bins=255 if even else 63,
             early_stopping=bool(judge.any()),
             random_state=integer_seed(key),
@@ -81,8 +82,8 @@ class BoostedTrees:
             validation = {"X_val": inputs[judge], "y_val": label[judge]}
             if not even:
                 validation["sample_weight_val"] = weight[judge]
-        # On a busy machine OpenMP's threads wait for one another at every node: two of
-        # them took four to ten times as long as one.
+        # One thread: on a busy machine OpenMP's threads wait for one another at every
+        # node, and two of them took four to ten times as long as one.
         with threadpool_limits(1, user_api="openmp"):
             model.fit(
                 inputs[learn], label[learn], None if even else weight[learn], **validation
@@ -105,8 +106,8 @@ class BoostedTrees:
     ) -> "BoostedTrees":
         """One tree with exact thresholds, its leaves' shares smoothed by half a row each.
 
-        Boosting bins its inputs first; where a class begins sharply, at a wall, the edge
-        of a bin is not good enough.
+        Boosting bins its inputs first, so its thresholds are edges of bins. Where a class
+        begins at a sharp boundary, such as a wall, that is not accurate enough.
         """
         from sklearn.tree import DecisionTreeClassifier
 
@@ -136,7 +137,7 @@ class BoostedTrees:
     ) -> Float[np.ndarray, "row class"]:
         """Log-probabilities of all classes; each row's probabilities sum to one."""
         unseen = max(int(np.sum(~self.seen)), 1)
-        with np.errstate(divide="ignore"):  # no class is unseen: nobody gets this
+        with np.errstate(divide="ignore"):  # log 0 where all classes occur; it is unused
             pseudo = np.log((1 - self.seen_share) / unseen)
         log_prob = np.full((len(inputs), len(self.seen)), pseudo)
         scores = self._scores(inputs)[:, self.seen]

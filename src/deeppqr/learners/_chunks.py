@@ -1,4 +1,4 @@
-"""Many rows in chunks: to bound the memory, and to compile for few sizes."""
+"""Evaluates functions on many rows in chunks, to bound memory and compilations."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What many small trees add up to, at many rows, without walking down any of them.
+"""Evaluates sums of many small trees without descending any of them (QuickScorer).
 
 A split sends a row to one side, which rules out the leaves of the other. Number a tree's
 leaves from left to right and give each split a mask without the leaves on its left: of
@@ -22,13 +22,12 @@ from jaxtyping import Array, Float, Int, UInt32
 from ._chunks import in_compiled_chunks
 from ._trees import Trees
 
-MAX_LEAVES = 32
-"""As many as a mask has bits."""
-EVERY = np.uint32(0xFFFFFFFF)
+MAX_LEAVES = 32  # the bits of a uint32; larger trees are evaluated by NumPy instead
+EVERY = np.uint32(0xFFFFFFFF)  # the mask of all leaves
+# Arrays are padded to 15 or 31 splits and to multiples of 16 trees, so that few shapes are
+# compiled. Padding costs time in proportion and changes no result.
 SPLITS = (15, 31)
-"""Numbers of splits that are compiled for."""
 TREES = 16
-"""Numbers of trees that are compiled for are multiples of this."""
 
 
 class MaskedTrees(NamedTuple):
@@ -49,7 +48,7 @@ def mask_trees(
 ) -> MaskedTrees | None:
     """The same trees as masks, or None if one has too many leaves.
 
-    Children come after their parent.
+    Children come after their parent; a leaf is its own child.
     """
     feature, threshold, child = trees.feature, trees.threshold, trees.child
     tree, node = np.arange(len(trees))[:, None], np.arange(feature.shape[1])

@@ -1,8 +1,8 @@
-"""Small networks in ensembles: one training loop for every regression and likelihood.
+"""Ensembles of small networks: one training loop for all regressions and likelihoods.
 
 A member trains on its own rows and is judged on the rows held out from it; all members
-run at once under `vmap`. Training is float32 and moves in jitted chunks of steps, so
-that progress can be shown and the run stopped between them.
+train at once under `vmap`, in float32. Steps are compiled in chunks of `check_every`, so
+that progress can be shown and training can stop between them.
 """
 
 from collections.abc import Callable
@@ -178,8 +178,8 @@ def _build(key: PRNGKeyArray, num_inputs: int, num_outputs: int, shape) -> eqx.n
     network = eqx.nn.MLP(
         num_inputs, num_outputs, shape.width, shape.depth, activation=jnp.tanh, key=key
     )
-    # The last layer starts at zero: the first prediction is "no difference", and what
-    # the network departs to is what the data say.
+    # The last layer starts at zero, so that the first prediction is a constant and the
+    # random initial weights add no noise where there are few data.
     last = lambda mlp: (mlp.layers[-1].weight, mlp.layers[-1].bias)
     return eqx.tree_at(last, network, [jnp.zeros_like(leaf) for leaf in last(network)])
 
@@ -201,6 +201,7 @@ def _optimiser(training: Training) -> optax.GradientTransformation:
     if training.optimiser == "adagrad":
         return optax.adagrad(training.learning_rate)
     rate = training.learning_rate
+    # Down to a twentieth of the rate, not to zero: the last steps still move.
     schedule = optax.cosine_decay_schedule(rate, training.max_steps, alpha=0.05)
     return optax.adamw(
         schedule if training.decay else rate, weight_decay=training.weight_decay
@@ -220,7 +221,8 @@ def _to_device(tree: Any) -> Any:
 def _member_rows(fold: np.ndarray, training: Training):
     """The rows each member trains on and those it is judged on."""
     own = [fold == k for k in range(training.members)]
-    # A sample smaller than its folds leaves a member nothing of its own to be judged on.
+    # With fewer units than folds a member may have no held-out rows of its own; it is
+    # then judged on the rows it trains on.
     held = [rows if rows.any() else ~rows for rows in own]
     inside = [~rows if training.early_stopping else np.ones_like(rows) for rows in own]
     return _padded_rows(inside), _padded_rows(held)
@@ -249,6 +251,8 @@ def _chunk(
 
     def one_step(carry, key):
         member, state, available, limit = carry
+        # Drawn with replacement: a permutation per epoch would need a sort on the device,
+        # and members with different numbers of rows could not share one `vmap`.
         picked = available[jr.randint(key, (training.batch_size,), 0, limit)]
         gradient = jax.grad(batch_loss)(member, picked)
         updates, state = optimiser.update(gradient, state, member)

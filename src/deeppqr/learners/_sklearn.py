@@ -1,4 +1,4 @@
-"""scikit-learn estimators as parts: seeded by our keys, weighted where they can be."""
+"""Helpers for scikit-learn estimators: seeds from JAX keys, sample weights, checks."""
 
 import inspect
 from typing import Any
@@ -22,7 +22,7 @@ def seeded(estimator: Any, *, key: PRNGKeyArray) -> Any:
 
 
 def fit_weighted(estimator: Any, inputs: np.ndarray, target: np.ndarray, weight) -> None:
-    """Fit with sample weights if they matter; refuse if the estimator takes none."""
+    """Fit with sample weights if rows differ in weight; raise if it takes none."""
     if np.all(weight == weight[0]):
         estimator.fit(inputs, target)
         return

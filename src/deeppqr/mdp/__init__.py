@@ -1,4 +1,4 @@
-"""The forward problem: tabular models, their soft optimum, simulation."""
+"""The forward problem: decision models, their soft optimum, and simulation."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -1,9 +1,9 @@
-r"""The dynamic discrete choice view of the same agent.
+r"""Simulation and likelihoods of dynamic discrete choice.
 
-Where inverse reinforcement learning has an agent that randomises, because entropy is worth
-$\alpha$ to it, econometrics has one that maximises exactly, after seeing a shock for every
-action that the analyst does not see. With extreme-value shocks of scale $\alpha$ and mean
-zero the two take each action equally often, and their values agree.
+In inverse reinforcement learning the agent randomises, because entropy is worth $\alpha$ to
+it. In econometrics it maximises exactly, after seeing a shock for every action that the
+analyst does not see. With extreme-value shocks of scale $\alpha$ and mean zero the two have
+the same choice probabilities and the same values.
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ def gumbel_shocks(
     shape: tuple[int, ...], *, temperature: float, rng: np.random.Generator
 ) -> np.ndarray:
     """Type-I extreme-value shocks of scale `temperature`, centred at mean zero."""
+    # Centred: a Gumbel variable has mean 0.577, which would add a constant to V.
     return temperature * (rng.gumbel(size=shape) - np.euler_gamma)
 
 
@@ -59,7 +60,7 @@ def policy_log_likelihood(panel: Panel, q: ActionValues, *, temperature: float) 
 def maxent_log_likelihood(panel: Panel, reward: ActionValues) -> float:
     """MaxEnt-IRL's log-likelihood: Lemma 1's at temperature one with r in Q's place.
 
-    It is the truth where the discount is zero, and reads Q as the reward elsewhere.
+    It is correctly specified where the discount is zero; otherwise its maximum is Q.
     """
     return policy_log_likelihood(panel, reward, temperature=1.0)
 

@@ -1,4 +1,4 @@
-"""Gymnasium: panels from its environments, worlds and rewards as its environments."""
+"""Gymnasium: panels from environments, worlds as environments, fitted rewards in them."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -51,7 +51,8 @@ def rollout(
         if value is not None and value < 1:
             raise DataError(f"`{name}` must be at least 1, but it is {value}.")
     episodes, left = [], steps
-    options: dict[str, Any] = {"seed": seed}  # later episodes go on from the first
+    # Only the first reset is seeded: Gymnasium's generator then runs on over episodes.
+    options: dict[str, Any] = {"seed": seed}
     while left > 0:
         longest = left if max_episode is None else min(left, max_episode)
         first, _ = env.reset(**options)
@@ -117,7 +118,7 @@ class WorldEnv(gymnasium.Env):
 
 
 class FittedReward(gymnasium.Wrapper):
-    """An environment that pays a fit's reward; its own is in `info["env_reward"]`.
+    """An environment with a fit's reward; its own is in `info["env_reward"]`.
 
     The reward is that of the state before the step, `fit.reward(state)[action]`.
 
@@ -141,7 +142,8 @@ class FittedReward(gymnasium.Wrapper):
             )
         self.fit = fit
         self._first_action = labels[0]
-        # Agents come back to the same states; a lookup costs less than a prediction.
+        # A prediction for a single state has a fixed cost of array calls, and agents in
+        # small environments return to the same states: the last 4,096 are remembered.
         self._rewards = lru_cache(4_096)(lambda state: fit.reward(np.array([state]))[0])
         self._state: np.ndarray | None = None
 
@@ -199,6 +201,7 @@ def _probability(policy, state: np.ndarray, num_actions: int) -> np.ndarray:
     if policy is None:
         return np.full((1, num_actions), 1 / num_actions)
     probability = np.exp(np.asarray(policy(state), dtype=np.float64))
+    # The tolerance allows for policies computed in float32.
     if probability.shape != (1, num_actions) or not abs(probability.sum() - 1) < 1e-4:
         raise DataError(
             "`policy` must return log-probabilities, one column per action: for one state "

@@ -1,4 +1,4 @@
-"""Transitions known as a function: where an action leads from any state."""
+"""Transition laws that are known as functions of the state and the action."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ class Outcomes(NamedTuple):
     states: Float[np.ndarray, "row outcome state_feature"]
     probability: Float[np.ndarray, "row outcome"]
     rest: Float[np.ndarray, " row"]
-    """What is missing to one: the probability of the common draw."""
+    """One less the sum of the probabilities: that of the common draw."""
 
 
 @stored
@@ -37,8 +37,8 @@ class Law:
         Average over this many samples, with the same random numbers for every action and
         every call.
     common
-        States, equally likely, among which a common draw chooses with the probability
-        that the outcomes leave missing: a jump that forgets where it came from.
+        States from which the next one is drawn, each equally likely, with the probability
+        that the outcomes leave: a jump whose target does not depend on the state.
     """
 
     function: Callable = field(metadata={ROLE: "transition"})
@@ -51,6 +51,8 @@ class Law:
     ) -> Outcomes:
         """Where `action` leads from each state."""
         if self.draws is not None:
+            # Common random numbers: differences between actions then have less noise, and
+            # a function of the expectation is the same at every call.
             samples = [
                 self.function(state, action, np.random.default_rng([self.seed, draw]))
                 for draw in range(self.draws)

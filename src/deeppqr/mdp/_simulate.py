@@ -1,4 +1,4 @@
-"""Panels of decisions made by a policy in a world."""
+"""Simulates decisions of a policy in a world, as a panel."""
 
 from typing import Any, Protocol, runtime_checkable
 
@@ -12,7 +12,7 @@ from ..panel._panel import Panel
 
 @runtime_checkable
 class World(Protocol):
-    """What simulation needs to know of a world."""
+    """The interface of a world that can be simulated."""
 
     @property
     def actions(self) -> tuple[Any, ...]: ...
@@ -31,8 +31,8 @@ def simulate(
     """Decisions of `units` independent units, `steps` in all, as a panel.
 
     `policy` is a function from states to log-probabilities, one column per action; by
-    default the world's own optimal policy. Every row's next state is kept, the last
-    one's too: it was drawn like the others.
+    default the world's own optimal policy. The last row of each unit has a next state
+    too, which was drawn like the others.
     """
     horizon = split_steps(steps, units)
     rng = generator(seed)
@@ -68,6 +68,7 @@ def draw(
 ) -> Int[np.ndarray, " row"]:
     """One choice per row, by inverting the cumulative distribution."""
     cumulative = np.cumsum(probability, axis=1)
+    # Times the last sum, which rounding may leave below one.
     uniform = rng.random((len(probability), 1)) * cumulative[:, -1:]
     return (uniform > cumulative[:, :-1]).sum(axis=1)
 

@@ -1,4 +1,4 @@
-"""Soft Q-learning with a network, for worlds that have no exact solution."""
+"""Soft Q-learning with a network, for worlds without an exact solution."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -21,16 +21,17 @@ class SoftQLearning:
 
     A network is regressed on
     $$y = r(s,a) + \gamma\,\alpha \log \sum_b \exp\{Q(s',b)/\alpha\}$$
-    over transitions, with the right side renewed every `check_every` steps. They come from
-    uniform exploration: of a world one can simulate, `states` starting states followed for
-    `horizon` steps each; or of a Gymnasium environment.
+    over transitions, and the targets y are recomputed every `check_every` steps. The
+    transitions come from actions drawn uniformly: in a world that can be simulated, from
+    `states` starting states for `horizon` steps each; or in a Gymnasium environment.
 
     Parameters
     ----------
     discount, temperature
         The agent's.
     rounds
-        How often the targets are renewed; the contraction rate is the discount.
+        How often the targets are recomputed. Errors shrink by the discount each time: 150
+        rounds leave 1e-7 of them at 0.9, and a fifth at 0.99.
 
     References
     ----------
@@ -42,6 +43,8 @@ class SoftQLearning:
     states: int = 2_000
     horizon: int = 20
     rounds: int = 150
+    # No early stopping and one member: targets are computed, not observed with noise, so
+    # there is nothing to overfit.
     training: Training = field(
         default_factory=lambda: Training(
             members=1, check_every=40, width=128, early_stopping=False, learning_rate=1e-3
@@ -51,7 +54,7 @@ class SoftQLearning:
     def solve(
         self, world: World, reward: Callable[[np.ndarray], np.ndarray], *, seed: int = 0
     ) -> "SoftQFunction":
-        """Learn Q in a world one can simulate, with the reward of each action."""
+        """Learn Q in a world that can be simulated; `reward` has a column per action."""
         check_seed(seed)
         key_data, key_train = jr.split(jr.key(seed))
         state, action, after = self._explore(world, numpy_rng(key_data))
@@ -90,11 +93,12 @@ class SoftQLearning:
     def solve_transitions(
         self, state, action, earned, after, num_actions: int, *, terminal=None, key
     ) -> "SoftQFunction":
-        """Learn Q from recorded transitions; terminal ones have no value after them."""
+        """Learn Q from recorded transitions; the value after a terminal one is zero."""
         goes = np.ones(len(state)) if terminal is None else 1.0 - np.asarray(terminal)
         entropy = self.temperature * np.log(num_actions)
         typical = earned.mean() + self.discount * goes.mean() * entropy
-        # The level is kept outside the network, which learns the differences alone.
+        # The mean of Q, which is about r / (1 - discount), is kept outside the network:
+        # float32 would lose the differences between actions beside it.
         level = trained_level = typical / (1 - self.discount * goes.mean())
         unit = max(float(np.std(earned)), 0.1 * self.temperature)
 

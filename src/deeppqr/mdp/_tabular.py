@@ -1,4 +1,4 @@
-"""The forward problem on a finite table: what an agent who chooses softly does."""
+"""The forward problem with finitely many states: soft value iteration by Newton steps."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -68,7 +68,8 @@ def solve_soft(
         residual = float(np.abs(updated - value).max())
         if residual < best[0]:
             best = (residual, value)
-        # Below the rounding error of q itself no step can improve.
+        # At the rounding error of q the residual stops falling. It may also rise in the
+        # first steps, far from the solution, so a rise ends the loop only after twelve.
         if residual <= tol * (1 + np.abs(q).max()) or (step > 12 and residual > best[0]):
             break
         log_policy = log_softmax(q / mdp.temperature, axis=1)
@@ -88,7 +89,7 @@ def evaluate_policy(
     \sum_a \pi(\cdot,a)\{r(\cdot,a) - \alpha\log\pi(\cdot,a)\}.$$
     """
     policy = np.exp(log_policy)
-    # A probability of zero earns no entropy: 0 log 0 = 0.
+    # 0 log 0 = 0, where NumPy would give NaN.
     entropy = -np.where(policy > 0, policy * np.where(policy > 0, log_policy, 0.0), 0.0)
     flow = (policy * mdp.reward + mdp.temperature * entropy).sum(axis=1)
     moves = np.einsum("sa,sat->st", policy, mdp.transition)
@@ -97,6 +98,7 @@ def evaluate_policy(
 
 def check_transition(transition: np.ndarray) -> None:
     """Refuse a transition law whose rows are not probabilities."""
+    # 1e-8 admits probabilities that were written with eight decimals.
     wrong = (transition < 0).any(axis=-1) | (np.abs(transition.sum(-1) - 1) > 1e-8)
     if wrong.any():
         state, action = np.argwhere(wrong)[0]

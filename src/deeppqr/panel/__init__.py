@@ -1,3 +1,3 @@
-"""RawDecisions in: DataFrames, files and arrays, checked once on the way."""
+"""Panels of observed decisions, from DataFrames, files, arrays or trajectories."""
 
 from ._panel import Panel as Panel

@@ -1,4 +1,4 @@
-"""Distinct states as numbered cells: what makes a panel tabular."""
+"""Distinct states as numbered cells, for estimators that work on tables."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from .._messages import counted
 from .._stored import stored
 
 COUNTED = 30
-"""Rows with which a state and action can be counted, rather than modelled."""
+"""@@COUNTED@@"""
 
 
 @stored
@@ -75,7 +75,7 @@ def fewest_rows(
     action: Int[np.ndarray, " row"],
     num_actions: int,
 ) -> int:
-    """Rows of the rarest pair of a distinct state and an action; 0 if one is missing."""
+    """Rows of the rarest (distinct state, action) pair; 0 if a pair never occurs."""
     return int(Cells.of(state).tally(state, action, num_actions).min())
 
 
@@ -83,9 +83,10 @@ def few_states(
     state: Float[np.ndarray, "row state_feature"],
     *,
     rows_per_cell: int,
-    max_cells: int = 5_000,
+    max_cells: int = 5_000,  # a dense matrix over pairs of states then takes 200 MB
 ) -> bool:
-    """Whether a sample has so few distinct states that each can stand for itself."""
+    """Whether there are at most `max_cells` distinct states, with enough rows for each."""
+    # A sample of the rows rejects continuous states without sorting all of them.
     probe = state[:: max(1, len(state) // 20_000)]
     if len(Cells.of(probe)) > max_cells:
         return False
@@ -95,8 +96,9 @@ def few_states(
 def _codes(state: np.ndarray) -> np.ndarray:
     """One integer per row, equal for equal rows and in lexicographic order.
 
-    Columns are combined one at a time and the codes compressed after each, so the
-    product of the columns' numbers of levels never overflows.
+    `np.unique(axis=0)` does the same by sorting whole rows, which is slower. Columns are
+    combined one at a time and the codes compressed after each, so that the product of the
+    columns' numbers of levels never overflows.
     """
     code = np.zeros(len(state), dtype=np.int64)
     for column in state.T:

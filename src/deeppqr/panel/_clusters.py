@@ -1,4 +1,4 @@
-"""Who is independent of whom: the clusters that standard errors are made of."""
+"""Clusters for standard errors: units, or blocks of rows where units are few."""
 
 from dataclasses import dataclass
 
@@ -8,14 +8,14 @@ from scipy import sparse
 
 from ._panel import Panel
 
+# Clustered standard errors are too small with few clusters (Cameron, Gelbach and Miller
+# 2008), and a variance of fewer than ten terms is itself uncertain by half its size. Below
+# ten units, blocks of 50 consecutive rows serve as clusters instead, which is longer than
+# most dependence within a path. Doubling `BLOCK_ROWS` leaves half as many blocks in paths
+# of less than 5,000 rows; more than 50 blocks would be shorter and add little precision.
 MIN_UNITS = 10
-"""With fewer units than this, consecutive blocks of rows stand in for them: a variance of
-fewer than ten terms is itself uncertain by half its size."""
 BLOCK_ROWS = 50
-"""Rows of a block: far longer than a path takes to forget where it began at a discount of
-0.9. Twice as many leave half as many blocks, and errors that are less certain."""
 MAX_BLOCKS = 50
-"""More blocks would be shorter, hence less independent, and add little precision."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +30,8 @@ class Clusters:
     def of(cls, panel: Panel) -> "Clusters":
         """Units; or blocks of consecutive rows where there are too few of them.
 
-        A long path forgets where it began, so its blocks are nearly independent. Rows
-        without weight are in no cluster's sum and their units are not counted.
+        Blocks of a long stationary path are nearly independent. Rows without weight are
+        in no cluster's sum and their units are not counted.
         """
         counted = panel.weight > 0
         units, code = np.unique(panel.unit[counted], return_inverse=True)
@@ -51,7 +51,7 @@ class Clusters:
 
     @classmethod
     def by_row(cls, panel: Panel) -> "Clusters":
-        """Every row for itself: influence functions as textbooks print them."""
+        """Every row its own cluster: influence functions without clustering."""
         return cls(np.arange(len(panel)), len(panel), "every row for itself")
 
     def sum(self, rows) -> Float[np.ndarray, "cluster column"]:

@@ -1,4 +1,4 @@
-"""Frames and arrays to plain columns, whatever library they come from."""
+"""Reads columns from the DataFrames of any library, and from arrays."""
 
 from collections.abc import Sequence
 from decimal import Decimal
@@ -11,7 +11,7 @@ from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
 from ._encoding import Column
 
-NUMBERS = (int, float, Decimal, np.number)
+NUMBERS = (int, float, Decimal, np.number)  # polars returns Decimal for decimal columns
 
 
 def is_frame(data: Any) -> bool:
@@ -21,7 +21,7 @@ def is_frame(data: Any) -> bool:
 
 
 def open_frame(frame: Any) -> nw.DataFrame:
-    """The frame behind one eager interface; lazy ones are collected here."""
+    """The data as a narwhals DataFrame; a LazyFrame is collected."""
     try:
         native = nw.from_native(frame, pass_through=True)
     except nw.exceptions.DuplicateError as problem:
@@ -41,7 +41,7 @@ def open_frame(frame: Any) -> nw.DataFrame:
 
 
 def require_columns(frame: nw.DataFrame, names: Sequence[Any], *, role: str) -> None:
-    """Refuse a frame that lacks a column, and say which name may have been meant."""
+    """Raise if a column is missing, and suggest the name that may have been meant."""
     odd = [name for name in names if not isinstance(name, str)]
     if odd:
         raise DataError(
@@ -61,7 +61,7 @@ def require_columns(frame: nw.DataFrame, names: Sequence[Any], *, role: str) -> 
 
 
 def _refuse_one_wide_column(frame: nw.DataFrame, missing: str, role: str) -> None:
-    """A file that was split at commas, and has others."""
+    """Raise where one column holds the whole header: the file's separator is no comma."""
     (only, *others) = frame.columns or [""]
     separator = next((mark for mark in ";\t|" if mark in str(only)), None)
     if separator is not None and not others:
@@ -74,7 +74,7 @@ def _refuse_one_wide_column(frame: nw.DataFrame, missing: str, role: str) -> Non
 
 
 def categorical_columns(frame: nw.DataFrame, names: Sequence[str]) -> frozenset[str]:
-    """Those of the named columns whose type says that they hold categories."""
+    """Those of the named columns whose type is categorical or an enumeration."""
     return frozenset(
         name for name in names if frame[name].dtype in (nw.Categorical, nw.Enum)
     )
@@ -99,6 +99,7 @@ def refuse_repeated(names: Sequence[str]) -> None:
 
 def as_array(values: Any) -> np.ndarray:
     """An array; lists that mix text and numbers keep each entry's own type."""
+    # NumPy makes ["a", 1] an array of text, in which 1 and "1" are the same.
     array = np.asarray(values)
     if array.dtype.kind in "US" and not isinstance(values, np.ndarray):
         return np.asarray(values, dtype=object)
@@ -125,6 +126,7 @@ def _read_series(series: nw.Series, role: str) -> Column:
     dtype = series.dtype
     null = series.is_null().to_numpy().astype(bool)
     if dtype.is_numeric():
+        # Not `to_numpy` at once: pandas' nullable types would come back as objects.
         values = np.full(len(series), np.nan)
         values[~null] = series.filter(~series.is_null()).to_numpy().astype(np.float64)
         return values

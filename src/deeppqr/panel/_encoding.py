@@ -1,4 +1,4 @@
-"""State columns to numbers: which columns, of which kind, with which categories."""
+"""Encodes state columns as a numeric matrix, categories as indicator columns."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,12 +10,14 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
 from .._stored import stored
-from ._numbers_as_text import refuse_numbers_as_text
+from ._numeric_text import refuse_numeric_text
 
 Kind = Literal["numeric", "boolean", "categorical"]
 Column = np.ndarray
 """One column as read: float64, bool or object; a missing entry is NaN or None."""
 
+# Each level is a coefficient in every regression and an input of every network. A column
+# with more is nearly always an identifier or a number that was read as text.
 MAX_LEVELS = 1_000
 
 
@@ -51,8 +53,8 @@ class StateColumn:
 class Encoding:
     """How the user's state columns become the numeric matrix every kernel works on.
 
-    Learned once, when the panel is built; remembered by the fit and applied again to
-    the states of every prediction, so that a category means the same in both.
+    Learned when the panel is built and stored with the fit, so that states given for
+    prediction are encoded in the same way.
     """
 
     columns: tuple[StateColumn, ...]
@@ -67,8 +69,8 @@ class Encoding:
     ) -> "Encoding":
         """The encoding that fits these columns: kinds by type, categories sorted.
 
-        `categorical` names the columns whose type said that they are: there, numbers as
-        text are codes, and not a column of numbers that something spoilt.
+        `categorical` names the columns whose type is categorical: text that looks like
+        numbers is accepted there, as codes.
         """
         learned = []
         for name, values in columns.items():
@@ -79,7 +81,7 @@ class Encoding:
             else:
                 levels = _levels(values)
                 if name not in categorical:
-                    refuse_numbers_as_text(name, values, levels, describe_row)
+                    refuse_numeric_text(name, values, levels, describe_row)
                 _refuse_too_many_or_few(name, levels)
                 learned.append(StateColumn(name, "categorical", tuple(levels)))
         return cls(tuple(learned))
@@ -154,10 +156,10 @@ def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
         raise DataError(
             f"State column {name!r} is categorical with {counted(len(levels), 'level')}. "
             + (
-                "A single one says nothing: leave the column out."
+                "A column with a single level is a constant: leave it out."
                 if len(levels) < 2
-                else f"More than {MAX_LEVELS:,} cannot be learned one by one: group them, "
-                "or convert the column to numbers if that is what it holds."
+                else f"At most {MAX_LEVELS:,} are supported, since each has coefficients "
+                "of its own: group them, or convert the column to numbers if it holds any."
             )
         )
 

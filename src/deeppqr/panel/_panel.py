@@ -21,7 +21,7 @@ from ._columns import (
     require_columns,
 )
 from ._encoding import Encoding
-from ._numbers_as_text import mostly_numbers
+from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
 from ._trajectories import aligned_rows, read_episodes, read_trajectories
 from ._validation import RawDecisions, validate
@@ -305,7 +305,8 @@ class Panel:
         if np.any(self.weight != 1):
             columns["weight"] = self.weight
         frame = pl.DataFrame(columns, strict=False)
-        # Codes such as "1" would be taken for spoilt numbers when the frame is read again.
+        # Codes such as "1" would be refused as numbers in text when the frame is read
+        # again, unless the column's type says that they are categories.
         return frame.cast(
             {
                 column.name: pl.Enum(column.categories)
@@ -349,7 +350,8 @@ def read_file(path: str | Path):
     import polars as pl
 
     path = Path(path)
-    # Types from the whole file: a column may be whole numbers for its first rows only.
+    # Types from the whole file: polars looks at 100 rows by default, and a column may hold
+    # whole numbers there and fractions later.
     read_csv = partial(pl.read_csv, infer_schema_length=None, try_parse_dates=True)
     readers = {".csv": read_csv, ".parquet": pl.read_parquet, ".pq": pl.read_parquet}
     reader = readers.get(path.suffix.lower())

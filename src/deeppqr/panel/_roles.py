@@ -1,8 +1,8 @@
-"""One column, one role: what was decided, or came of it, is no part of the state.
+"""Refuses columns that have two roles, such as the action among the state columns.
 
-A state holds what a unit saw before it decided. With the action among its columns every
-choice is foreseen and the fit looks excellent. Two roles do go together with it: the unit,
-whose indicator is a fixed effect, and a time that counts.
+The state is what a unit saw before it decided. With the action among its columns every
+choice is predicted perfectly, and the fit looks excellent and means nothing. The columns
+of `unit` and `time` may be state columns: fixed effects and trends are legitimate.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +28,7 @@ WHY = {
 def refuse_other_roles(
     roles: Mapping[str, str | None], **columns: Sequence[str] | None
 ) -> None:
-    """Refuse columns of the state, or of the next one, that have another role."""
+    """Raise if a column of the state, or of the next state, has another role too."""
     for part, names in columns.items():
         for role, column in roles.items():
             if column is not None and column in (names or ()):
@@ -39,10 +39,9 @@ def refuse_other_roles(
 
 
 def refuse_own_next_states(raw: RawDecisions) -> None:
-    """Refuse a state column given as a next state, unless it never changes.
+    """Raise if a state column is also named as a next state and changes within a unit.
 
-    A unit's town may be its own next value. A column that moves may not: its next values
-    are in the unit's next row.
+    A column that never changes, such as a unit's town, may be its own next value.
     """
     names, following = list(raw.state), list(raw.next_state or ())
     shared = [name for name in following if name in names]

@@ -1,4 +1,4 @@
-"""Trajectories to rows: what imitation, Minari or a simulator recorded, end to end."""
+"""Reads trajectories, as imitation, Minari or a simulator records them, into rows."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ FORMS = (
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """One unit's path: T decisions, and T states or, with the last one's next, T + 1."""
+    """One unit's path: T decisions with T + 1 states, or T if the last was not seen."""
 
     states: np.ndarray
     actions: np.ndarray
@@ -34,7 +34,7 @@ class Trajectory:
 
 
 def aligned_rows(trajectories: Iterable[Trajectory]) -> dict[str, np.ndarray]:
-    """The arguments of `Panel.from_arrays`: one unit per trajectory, in their order."""
+    """The arguments of `Panel.from_arrays`, with each trajectory as a unit."""
     paths = list(trajectories)
     if not paths:
         raise DataError("`trajectories` must hold at least one trajectory; it is empty.")
@@ -156,7 +156,7 @@ def _rows(values: Any, role: str, name: str) -> np.ndarray:
             f"The {role} of a trajectory must be an array with a row for each, but those "
             f"of {name} are {str(values)[:60]!r}."
         )
-    # Text has no way to say that the next state is missing.
+    # An array of text cannot hold a missing value, an array of objects can (None).
     array = array.astype(object) if array.dtype.kind in "US" else array
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
 

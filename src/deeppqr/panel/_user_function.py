@@ -1,4 +1,4 @@
-"""Functions that users write, called so that their failures say what was expected."""
+"""Calls a user's function of the states; errors say what it gets and must return."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

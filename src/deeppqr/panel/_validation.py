@@ -1,4 +1,4 @@
-"""The door: every way into a panel is checked here, once, with the row named."""
+"""Checks that every constructor of a panel applies; messages name the first bad row."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ._encoding import Column, Encoding, sort_labels
 
 @dataclass(frozen=True)
 class RawDecisions:
-    """RawDecisions as they arrived: plain columns, one entry per row, nothing checked."""
+    """Decisions as the user gave them: columns with one entry per row, not yet checked."""
 
     state: dict[str, Column]
     action: np.ndarray
@@ -25,7 +25,7 @@ class RawDecisions:
     truncated: np.ndarray | None = None
     weight: np.ndarray | None = None
     categorical: frozenset[str] = frozenset()
-    """State columns whose type said that they hold categories."""
+    """State columns whose type is categorical."""
 
     def describe_row(self, row: int) -> str:
         """The row with its unit and time, as far as it has them."""
@@ -145,8 +145,8 @@ def _encode_actions(raw: RawDecisions, actions: Sequence[Any] | None):
         )
     if len(labels) < 2 and len(codes) > 1:
         raise DataError(
-            f"Every row takes the same action, {observed[0]!r}. RawDecisions need at least "
-            "two actions; without a choice there is nothing to learn a reward from."
+            f"Every row takes the same action, {observed[0]!r}. Rewards are "
+            "inferred from choices, so at least two different actions must occur."
         )
     return labels, np.array([position[label] for label in observed])[codes]
 
@@ -169,9 +169,10 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
             raise DataError(
                 f"`time` must be a number or a date, but {raw.describe_row(text[0])} has "
                 f"the text {raw.time[text[0]]!r} ({counted(len(text), 'row')} in all). "
-                "Text does not sort in time ('10' comes before '9'): convert the column "
+                "Text sorts by characters ('10' before '9'): convert the column "
                 "to integers or dates."
             )
+    # Ranks sort integers, dates and timestamps alike.
     _, rank = encode_labels(raw.time)
     order = np.lexsort((rank, unit))
     same = (np.diff(unit[order]) == 0) & (np.diff(rank[order]) == 0)
@@ -201,6 +202,7 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
                 "first, such as the months since a starting date."
             )
         return follows
+    # The shortest step is the period: years of a biennial survey are no gaps.
     step = np.append(np.diff(time), np.inf)
     period = step[follows].min() if follows.any() else 1.0
     gap = follows & (step != period)
@@ -279,5 +281,6 @@ def _weights(raw: RawDecisions) -> np.ndarray:
         )
     if not (weight > 0).any():
         raise DataError("`weight` is zero in every row; at least one must be positive.")
-    # Only their ratios mean anything: the mean weight is one, whatever the unit.
+    # Scaled to mean one, so that ridge penalties and pseudo-rows count in rows whatever
+    # the unit of the weights.
     return weight / weight.mean()

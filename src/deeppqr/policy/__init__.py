@@ -1,4 +1,4 @@
-"""P: log pi(a|s), estimated."""
+"""P, the first stage: estimators of the policy log pi(a|s)."""
 
 from ..learners._network import Training as Training
 from ._airl import AIRL as AIRL

@@ -23,7 +23,7 @@ from ._policy import (
 )
 
 DRAW = 2 * np.log(2)
-"""The discriminator's loss when it cannot tell the two apart."""
+"""The discriminator's loss where D = 1/2: it cannot tell data and generator apart."""
 
 
 def discriminator_loss(score: Float[Array, " action"], target) -> Float[Array, ""]:
@@ -72,10 +72,10 @@ class AIRL(AbstractPolicyEstimator):
             )
         members = self.training.members
         fold = draw_folds(panel, key=key, num_folds=max(members, 5))
-        game = _Generator(panel, self.generator)
+        adversary = _Generator(panel, self.generator)
         ensemble = train(
             panel.state,
-            game.targets(),
+            adversary.targets(),
             panel.weight,
             fold,
             loss=discriminator_loss,
@@ -83,20 +83,20 @@ class AIRL(AbstractPolicyEstimator):
             training=self.training,
             key=jr.fold_in(key, 1),
             label="AIRL",
-            refresh=game.respond,
+            refresh=adversary.update,
         )
         judged = fold < members
         scores = log_softmax(ensemble(panel.state)[fold[judged], judged], axis=1)
         held_out = np.full(len(panel), np.nan)
         held_out[judged] = scores[np.arange(judged.sum()), panel.action[judged]]
-        policy = AIRLPolicy(ensemble, np.array(game.entropy))
+        policy = AIRLPolicy(ensemble, np.array(adversary.entropy))
         _warn_of_trouble(panel, policy, held_out[judged].mean())
         note = f"AIRL, {members} discriminators, {ensemble.num_steps:,} steps"
         return PolicyFit(policy, held_out, note)
 
 
 class _Generator:
-    """P(a|s) on the demonstrated states, and its answers to the discriminator."""
+    """P(a|s) on the demonstrated states, updated as the discriminator learns."""
 
     def __init__(self, panel: Panel, kind: str):
         self.panel, self.kind = panel, kind
@@ -107,9 +107,11 @@ class _Generator:
     def targets(self):
         return self.panel.action, self.log_prob
 
-    def respond(self, predict: Predict):
+    def update(self, predict: Predict):
         score = predict(self.panel.state).mean(axis=0)
         signal = score - self.log_prob if self.kind == "signal" else score
+        # The generator's control problem has no dynamics offline: its optimum in each
+        # state is a softmax, with nothing to train.
         self.log_prob = log_softmax(signal, axis=1)
         learned = log_softmax(score, axis=1)
         self.entropy.append(-float(np.mean(np.sum(np.exp(learned) * learned, axis=1))))
@@ -119,15 +121,15 @@ class _Generator:
 @stored
 @dataclass(frozen=True, eq=False)
 class AIRLPolicy(AbstractPolicy):
-    """The softmax of the discriminators' mean f, with the game's traces."""
+    """The softmax of the discriminators' mean f, with the course of training."""
 
     ensemble: Ensemble
     entropy_trace: Float[np.ndarray, " check"]
-    """Entropy of the learned policy at each move of the generator."""
+    """Entropy of the learned policy at each update of the generator."""
 
     @property
     def loss_trace(self) -> Float[np.ndarray, " check"]:
-        """Held-out loss of the discriminators at each move; 2 log 2 is a draw."""
+        """Held-out loss of the discriminators at each update of the generator."""
         return self.ensemble.trace.mean(axis=1)
 
     def score(self, state) -> Float[np.ndarray, "row action"]:
@@ -139,13 +141,18 @@ class AIRLPolicy(AbstractPolicy):
 
 
 def _warn_of_trouble(panel: Panel, policy: Any, held_out: float) -> None:
+    """Warn of the two usual failures of adversarial training.
+
+    The thresholds, a fifth of a draw's loss and a tenth of the shares' entropy, only decide
+    when to warn; no estimate depends on them.
+    """
     shares = log_shares(panel)
     of_shares = -float(np.sum(np.exp(shares) * shares))
     loss, entropy = policy.loss_trace[-1], policy.entropy_trace[-1]
     if loss < 0.2 * DRAW:
         warnings.warn(
-            f"The discriminator wins: its held-out loss is {loss:.3f}, where "
-            f"{DRAW:.3f} is a draw, so the generator never came close to the data. Train "
+            f"The discriminator's held-out loss is {loss:.3f}, far below {DRAW:.3f} (where "
+            "it cannot tell the generator from the data): the generator did not fit. Train "
             "longer with a lower `learning_rate`, move the generator more often (a "
             'smaller `check_every`), or use policy="network", which maximises the '
             "likelihood directly.",
@@ -154,9 +161,9 @@ def _warn_of_trouble(panel: Panel, policy: Any, held_out: float) -> None:
         )
     if entropy < 0.1 * of_shares and held_out < float(shares @ np.exp(shares)):
         warnings.warn(
-            f"The policy collapses: its entropy is {entropy:.3f}, that of the action "
-            f"shares {of_shares:.3f}, and it predicts held-out units worse than those "
-            'shares do. Use fewer steps, a smaller network, or policy="network".',
+            f"The policy is nearly deterministic: its entropy is {entropy:.3f}, that of "
+            f"the action shares {of_shares:.3f}, and it predicts held-out units worse than "
+            'the shares do. Use fewer steps, a smaller network, or policy="network".',
             AdversarialWarning,
             stacklevel=4,
         )

@@ -1,4 +1,4 @@
-"""The policy by evidence: a table where it is full, else the best on held-out units."""
+"""The default policy: a frequency table, or the best of several on held-out units."""
 
 from dataclasses import dataclass, replace
 from math import comb
@@ -22,23 +22,26 @@ MIN_FLEXIBLE_ROWS = 500
 
 @dataclass(frozen=True)
 class Auto(AbstractPolicyEstimator):
-    """Frequencies where every action was taken in every distinct state, and often enough
-    to be counted; otherwise the best of several candidates on held-out units.
+    """Frequencies where states are few and every action was taken in each; otherwise the
+    candidate with the highest log-likelihood on held-out units.
 
-    Where states can be counted but some actions were never taken in some of them, the
-    candidates are frequencies and logits: a logarithm of no rows is not an estimate.
-    Every candidate is fitted once on the units outside the first fold, a network or
-    boosted trees as one member of their ensemble, and scored on that fold. The candidate
-    with the highest log-likelihood there is then fitted in full.
+    Candidates are a logit, a quadratic logit, networks and boosted trees. Where states are
+    few but some action was never taken in some of them, they are frequencies and logits: a
+    count of zero says little about log pi, and a logit borrows from other states.
+    A candidate is fitted once on the units outside the first fold, networks and boosted
+    trees with a single member of their ensemble, and scored on that fold. The best one is
+    then fitted on all units.
     """
 
     def fit(self, panel, *, key):
         counted = few_states(panel.state, rows_per_cell=COUNTED * panel.num_actions)
+        # Not compared with others: a full table has no bias, and its noise is in the s.e.
         if counted and fewest_rows(panel.state, panel.action, panel.num_actions) > 0:
             return Frequency().fit(panel, key=key)
         candidates = _candidates(panel, counted)
         scores = {
-            name: _screen(model, panel, key=key) for name, model in candidates.items()
+            name: _score_on_first_fold(model, panel, key=key)
+            for name, model in candidates.items()
         }
         ranking = sorted(scores.items(), key=lambda item: -item[1])
         chosen = candidates[ranking[0][0]].fit(panel, key=key)
@@ -62,24 +65,26 @@ def _candidates(panel: Panel, counted: bool) -> dict[str, Candidate]:
     return candidates
 
 
-def _screen(model: Candidate, panel: Panel, *, key: PRNGKeyArray) -> float:
+def _score_on_first_fold(model: Candidate, panel: Panel, *, key: PRNGKeyArray) -> float:
     """The mean log-likelihood on the first fold of one fit on the others."""
+    # One fold and not five: it ranks the candidates at a fifth of the cost, and the choice
+    # matters little where two are close.
     first = draw_folds(panel, key=key) == 0
     if isinstance(model, (Frequency, Logit)):
-        held_out = _foreseen(model, panel, first)
+        held_out = _score_without(model, panel, first)
     else:
-        held_out = _alone(model).fit(panel, key=key).held_out[first]
+        held_out = _single_member(model).fit(panel, key=key).held_out[first]
     return float(np.average(held_out, weights=panel.weight[first]))
 
 
-def _alone(model: Network | Boosted) -> Network | Boosted:
-    """The first member of the ensemble: grown outside the first fold, judged on it."""
+def _single_member(model: Network | Boosted) -> Network | Boosted:
+    """The estimator with one member, which trains outside the first fold."""
     if isinstance(model, Network):
         return Network(replace(model.training, members=1), model.calibrate)
     return replace(model, members=1)
 
 
-def _foreseen(model: Frequency | Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
+def _score_without(model: Frequency | Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
     """Log-probabilities of some rows' actions by a fit on the others."""
     rest = panel.select(~out)
     if len(np.unique(rest.action)) < panel.num_actions:

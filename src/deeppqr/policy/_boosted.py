@@ -1,4 +1,4 @@
-"""Boosted trees as a policy: for steps, thresholds and interactions of them."""
+"""Boosted trees as a policy, for thresholds and interactions in the state."""
 
 from dataclasses import dataclass
 
@@ -23,8 +23,9 @@ from ._policy import (
 class Boosted(AbstractPolicyEstimator):
     """Gradient-boosted trees by maximum likelihood.
 
-    Several members, each stopped early on the units held out from it, averaged in logs,
-    and calibrated as networks are: by one factor chosen on held-out units.
+    Several members, each stopped early on the units held out from it, are averaged in
+    logs. As for networks, one factor on the scores is chosen on held-out units, which
+    corrects over- and underconfidence.
 
     References
     ----------
@@ -33,12 +34,14 @@ class Boosted(AbstractPolicyEstimator):
 
     members: int = 5
     """Member k is grown on the units outside fold k."""
+    # scikit-learn's defaults, with half its leaves and twice its iterations: smaller steps
+    # in the function, more of them, and early stopping to choose how many.
     max_leaf_nodes: int = 16
     learning_rate: float = 0.1
     max_iter: int = 200
 
     def fit(self, panel, *, key):
-        # One member still needs held-out units to stop on: a fifth of them.
+        # A single member still holds a fifth of the units out, to stop early on.
         fold = draw_folds(panel, key=key, num_folds=max(self.members, FOLDS))
         members = []
         with track("Boosted trees", self.members) as progress:

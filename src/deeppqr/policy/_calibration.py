@@ -1,4 +1,4 @@
-"""One factor on all energies, which corrects over- and underconfidence."""
+"""Temperature scaling: one factor that corrects over- and underconfident scores."""
 
 import numpy as np
 from jaxtyping import Float
@@ -15,5 +15,7 @@ def calibrate(
         scores = log_softmax(np.exp(log_factor) * energy, axis=1)
         return -float(np.average(scores[np.arange(len(action)), action], weights=weight))
 
+    # Factors from 1/20 to 7.4. Estimates at a bound mean that the scores predict nothing
+    # (all shrunk), or that they separate the held-out rows.
     best = minimize_scalar(loss, bounds=(-3.0, 2.0), method="bounded")
     return float(np.exp(best.x))

@@ -45,7 +45,7 @@ class ClassifierPolicy(AbstractPolicy):
     estimator: Any
 
     def log_prob(self, state):
-        if len(state) == 0:  # which scikit-learn refuses
+        if len(state) == 0:  # scikit-learn raises for empty input
             return np.empty((0, len(self.estimator.classes_)))
         with np.errstate(divide="ignore"):
             return np.log(np.asarray(self.estimator.predict_proba(state), np.float64))

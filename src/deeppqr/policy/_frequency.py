@@ -24,9 +24,11 @@ class Frequency(AbstractPolicyEstimator):
 
     $$\hat\pi(a|s) = \frac{n(s,a) + c\,\bar\pi(a)}{n(s) + c},$$
     where $\bar\pi$ are the overall shares and `smoothing` is $c$: that many pseudo-rows
-    of average behaviour per state. A state never decided in gets the overall shares.
+    of average behaviour per state. States without decisions get the overall shares.
     """
 
+    # One pseudo-row bounds log pi for actions never taken in a state, and vanishes as
+    # counts grow. Doubling it moves a probability by about 1/n(s).
     smoothing: float = 1.0
 
     def fit(self, panel, *, key):
@@ -37,7 +39,7 @@ class Frequency(AbstractPolicyEstimator):
         )
 
     def tabulate(self, panel: Panel) -> "FrequencyPolicy":
-        """The table of a panel, without judging it."""
+        """The table of a panel, without cross-validation."""
         cells = Cells.of(panel.state)
         count = cells.tally(panel.state, panel.action, panel.num_actions, panel.weight)
         shares = np.exp(log_shares(panel))
@@ -56,7 +58,7 @@ class FrequencyPolicy(AbstractPolicy):
     table: Float[np.ndarray, "cell action"]
     elsewhere: Float[np.ndarray, " action"]
     smoothing: float = 0.0
-    """What it was tabulated with."""
+    """The `smoothing` it was fitted with, which its influence function needs."""
 
     def log_prob(self, state):
         cell = self.cells.locate(state)

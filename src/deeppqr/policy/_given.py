@@ -1,4 +1,4 @@
-"""A policy trained elsewhere: any function that gives log-probabilities."""
+"""A policy that is given as a function of the states, such as one trained elsewhere."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -49,6 +49,7 @@ class GivenPolicy(AbstractPolicy):
                 f"{(len(state), self.num_actions)}, but {found.shape} arrived."
             )
         total = np.exp(found).sum(axis=1)
+        # Loose, because policies trained elsewhere often compute in float32.
         wrong = ~(np.abs(total - 1) < 1e-4)
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])

@@ -1,4 +1,4 @@
-"""The original AIRL: the imitation library's, trained in the user's environment."""
+"""AIRL as the imitation library implements it, trained in the user's environment."""
 
 import tempfile
 from collections.abc import Callable
@@ -78,7 +78,8 @@ class ImitationAIRL(AbstractPolicyEstimator):
         judged = draw_folds(panel, key=key) == 0
         rows = np.flatnonzero(panel.is_transition & ~judged)
         chance = panel.weight[rows] / panel.weight[rows].sum()
-        if np.ptp(chance) > 0:  # the discriminator draws rows evenly
+        # imitation draws demonstrations evenly, so weights are turned into frequencies.
+        if np.ptp(chance) > 0:
             rows = numpy_rng(key_rows).choice(rows, size=len(rows), p=chance)
         generator = self._train(panel, rows, seed=integer_seed(key_training))
         space, function = generator.observation_space, from_stable_baselines(generator)
@@ -191,7 +192,7 @@ def _soft_reward(reward_net: Any, generator: Any) -> Callable[..., np.ndarray]:
 def _demonstrations(panel: Panel, rows: np.ndarray, space: Any) -> Any:
     from imitation.data.types import Transitions  # pyright: ignore[reportMissingImports]
 
-    # After the end the discriminator gives no weight to the next state; it must exist.
+    # imitation needs a next state in terminal rows too; it does not enter the loss there.
     ended = panel.terminal[rows, None]
     next_state = np.where(ended, panel.state[rows], panel.next_state[rows])
     return Transitions(

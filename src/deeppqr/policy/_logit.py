@@ -38,16 +38,17 @@ class Logit(AbstractPolicyEstimator):
         return PolicyFit(policy, held_out, f"logit of degree {self.degree}")
 
     def maximise(self, panel: Panel) -> "LogitPolicy":
-        """The estimate from a panel, without judging it."""
+        """The estimate from a panel, without cross-validation."""
         from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
 
         scaling = Scaling.of(panel.state)
         features = monomials(scaling(panel.state), self.degree)
+        # scikit-learn's C is the inverse of the ridge penalty and must be positive.
         model = LogisticRegression(C=1 / max(self.ridge, 1e-12), max_iter=self.max_steps)
         with warnings.catch_warnings():
-            # A separable sample has no finite optimum; the penalty bounds it and the
-            # held-out likelihood tells how good it is.
+            # If the sample is separable the unpenalised optimum is infinite and L-BFGS
+            # stops at `max_steps`; the held-out likelihood shows how good the result is.
             warnings.simplefilter("ignore", ConvergenceWarning)
             model.fit(features, panel.action, sample_weight=panel.weight)
         coefficient, intercept = model.coef_, model.intercept_
@@ -67,10 +68,10 @@ class LogitPolicy(AbstractPolicy):
     scaling: Scaling
     degree: int
     ridge: float = 0.0
-    """What it was penalised with."""
+    """The penalty it was fitted with, which its influence function needs."""
 
     def features(self, state: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
-        """What the log-odds are linear in, beside the intercept."""
+        """The regressors of the log-odds, without the constant."""
         return monomials(self.scaling(state), self.degree)
 
     def log_prob(self, state):

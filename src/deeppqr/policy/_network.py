@@ -22,9 +22,9 @@ from ._policy import (
 class Network(AbstractPolicyEstimator):
     r"""A deep energy-based policy, $\pi(a|s) \propto \exp\{-E(s,a)\}$.
 
-    An ensemble of networks by maximum likelihood, each stopped early on the units held
-    out from it, averaged in logs, and calibrated: one factor on all energies, chosen on
-    held-out units, corrects over- and underconfidence.
+    An ensemble of networks fitted by maximum likelihood, each stopped early on the units
+    held out from it, and averaged in logs. One factor on the energies, chosen on held-out
+    units, corrects over- and underconfidence.
 
     References
     ----------
@@ -36,7 +36,7 @@ class Network(AbstractPolicyEstimator):
 
     def fit(self, panel, *, key):
         members = self.training.members
-        # One member still needs held-out units to stop on: a fifth of them.
+        # A single member still holds a fifth of the units out, to stop early on.
         num_folds = max(members, 5)
         fold = draw_folds(panel, key=key, num_folds=num_folds)
         ensemble = train(
@@ -75,5 +75,7 @@ class NetworkPolicy(AbstractPolicy):
     factor: float
 
     def log_prob(self, state):
+        # The mean of log-probabilities, not of probabilities: Q is linear in the logs, so
+        # this averages the members' values.
         members = log_softmax(self.factor * self.ensemble(state), axis=2)
         return log_softmax(members.mean(axis=0), axis=1)

@@ -1,4 +1,4 @@
-"""P: what a policy is, how it is estimated, and how well it predicts held-out units."""
+"""The interfaces of policies and their estimators, cross-validation, and clipping."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -28,12 +28,12 @@ class AbstractPolicy(ABC):
 
 @dataclass(frozen=True, eq=False)
 class PolicyFit:
-    """A policy and the evidence for it."""
+    """An estimated policy and how well it predicts decisions it was not fitted on."""
 
     policy: AbstractPolicy
     held_out: Float[np.ndarray, " row"]
-    """Log-probability of each row's action, by a version that did not see its unit;
-    NaN in rows that were not judged."""
+    """Log-probability of each row's action under a version fitted without the row's unit;
+    NaN where there is none."""
     note: str
     """What was fitted, in a few words."""
     evidence: tuple[tuple[str, float], ...] = ()
@@ -50,7 +50,8 @@ class AbstractPolicyEstimator(ABC):
 def draw_folds(panel: Panel, *, key: PRNGKeyArray, num_folds: int = FOLDS) -> np.ndarray:
     """Folds of whole units, the same for every estimator that gets the same key.
 
-    So candidates are compared on the same rows; keys for anything else are folded in.
+    Candidates are thereby compared on the same rows. An estimator that needs other random
+    numbers derives another key with `jr.fold_in`.
     """
     return unit_folds(panel, num_folds, rng=numpy_rng(key))
 
@@ -60,8 +61,8 @@ def cross_validate(
 ) -> Float[np.ndarray, " row"]:
     """Each row's log-probability under a policy fitted on the other folds.
 
-    A fold whose removal takes an action out of the data cannot be predicted; its rows
-    are scored by the action shares of the rest, smoothed.
+    If leaving a fold out leaves an action without rows, no model of all actions can be
+    fitted: the fold's rows are scored by the smoothed action shares of the others.
     """
     held_out = np.empty(len(panel))
     for number in np.unique(fold):
@@ -76,7 +77,7 @@ def cross_validate(
 
 
 def log_shares(panel: Panel) -> Float[np.ndarray, " action"]:
-    """Log of how often each action is taken, as if each had been seen once more."""
+    """Log of each action's share of the rows, with one pseudo-row per action."""
     count = np.bincount(panel.action, panel.weight, panel.num_actions) + 1.0
     return np.log(count / count.sum())
 
@@ -86,8 +87,8 @@ def log_shares(panel: Panel) -> Float[np.ndarray, " action"]:
 class Clipped(AbstractPolicy):
     """A policy whose probabilities are kept above a floor and renormalised.
 
-    Log-probabilities enter Q and the reward at full size; a zero would make them
-    infinite.
+    Q and the reward are linear in log-probabilities: a probability of zero would make
+    them infinite.
     """
 
     policy: AbstractPolicy

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from ..inference._bootstrap import Bootstrap
 
 HEADINGS = ("estimate", "s.e.", "95% low", "95% high")
-MAX_ROWS = 40
+MAX_ROWS = 40  # of a printed table: a screen; the rest is counted below it
 
 
 def summarise_draws(found: "Bootstrap") -> str:

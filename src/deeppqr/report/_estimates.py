@@ -1,4 +1,4 @@
-"""Estimated parameters with their uncertainty: one structure, printed three ways."""
+"""Tables of estimated parameters: estimate, s.e., z, p and interval; three formats."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +10,8 @@ from jaxtyping import Float
 from .._errors import DataError
 
 HEADINGS = ("estimate", "s.e.", "z", "p", "95% low", "95% high")
+# The 97.5 % quantile of the standard normal, here as a number because importing
+# scipy.stats for it takes a second.
 NORMAL_975 = 1.959963984540054
 MISSING = "-"
 _LATEX = {
@@ -29,7 +31,7 @@ _LATEX = {
 
 
 class EstimateRow(NamedTuple):
-    """A parameter's line; what rests on a standard error is NaN where there is none."""
+    """A parameter's row; without a standard error its z, p and interval are NaN."""
 
     name: str
     estimate: float
@@ -102,7 +104,7 @@ class Estimates:
         ):
             error = float(error) if error > 0 else float("nan")
             z = float(value) / error
-            p = float(2 * norm.sf(abs(z)))
+            p = float(2 * norm.sf(abs(z)))  # 1 - cdf would lose all digits beyond z = 8
             margin = NORMAL_975 * error
             rows.append(
                 EstimateRow(name, float(value), error, z, p, value - margin, value + margin)
@@ -208,12 +210,12 @@ def decimals(error: float, value: float) -> int:
 
 
 def _bar(text: str) -> str:
-    """A cell that does not end early."""
+    """A cell of a Markdown table, its bars escaped."""
     return text.replace("|", r"\|")
 
 
 def _latex_figure(text: str) -> str:
-    """A figure with a minus sign and not a hyphen."""
+    """A number as LaTeX, with a minus sign instead of a hyphen."""
     if text == MISSING:
         return "--"
     if text.startswith("<0"):

@@ -1,4 +1,4 @@
-"""Figures that look like a paper's."""
+"""Figures in the style of a journal."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -30,8 +30,10 @@ def scatter_rewards(
 
     with rc_context(STYLE):
         figure = Figure(figsize=(3.4 * len(estimates), 3.4), layout="constrained")
+        # Without pyplot, whose global state belongs to the caller.
         FigureCanvasAgg(figure)
         axes = figure.subplots(1, len(estimates), sharex=True, sharey=True, squeeze=False)
+        # About 1,000 points per action: more hide one another and make large files.
         shown = slice(None, None, max(1, len(truth) // 1_000))
         limits = [float(truth.min()), float(truth.max())]
         for axis, (name, estimate) in zip(axes[0], estimates.items(), strict=True):

@@ -1,4 +1,4 @@
-"""The rewards of a fit at a glance: their mean and range over the panel's states."""
+"""The rewards in a fit's summary: mean and quantiles over the panel's states."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -8,9 +8,8 @@ from jaxtyping import Float
 if TYPE_CHECKING:
     from .._fit import Fit
 
-TAILS = (0.05, 0.95)
-MAX_ACTIONS = 8
-MAX_LABEL = 16
+TAILS = (0.05, 0.95)  # quantiles, since the extremes of rewards are often extrapolated
+MAX_ACTIONS, MAX_LABEL = 8, 16  # rows of the table, characters of an action's label
 
 
 def reward_range(
@@ -69,5 +68,5 @@ def _written(table: Float[np.ndarray, "action figure"]) -> list[list[str]]:
     if not 1e-6 < largest < 1e7:
         return [[f"{figure:.3g}" for figure in row] for row in table]
     digits = int(np.clip(3 - np.floor(np.log10(largest)), 0, 9))
-    # Adding zero turns what rounds to -0.0 into 0.0.
+    # Adding zero turns -0.0 into 0.0.
     return [[f"{round(each, digits) + 0.0:.{digits}f}" for each in row] for row in table]

@@ -1,4 +1,4 @@
-"""A fit in words and figures, for the terminal."""
+"""The printed summary of a fit."""
 
 from typing import TYPE_CHECKING
 
@@ -7,7 +7,7 @@ from ._rewards import reward_lines
 if TYPE_CHECKING:
     from .._fit import Fit
 
-WIDTH = 78
+WIDTH = 78  # fits a terminal of 80 columns
 
 
 def summarise(fit: "Fit") -> str:

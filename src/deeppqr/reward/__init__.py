@@ -1,4 +1,4 @@
-"""R: the reward from the policy and its value."""
+"""R, the third stage: estimators of the reward, given the policy and its values."""
 
 from ._auto import Auto as Auto
 from ._joint import Joint as Joint

@@ -1,4 +1,4 @@
-"""The reward by evidence: joint estimation, unless the policy knows better."""
+"""The default reward: joint estimation, corrected where held-out units reject it."""
 
 from dataclasses import dataclass, field, replace
 
@@ -20,14 +20,14 @@ CORRECTION = 1
 
 @dataclass(frozen=True, eq=False)
 class Auto(AbstractRewardEstimator):
-    """Joint estimation, if the choices it explains predict held-out units as well as the
-    policy does; otherwise corrected by the paper's RE, so that it explains the policy.
+    """Joint estimation if its choice probabilities predict held-out units as well as the
+    policy does; otherwise corrected by the paper's RE, so that it reproduces the policy.
 
-    A reward of limited complexity restricts the policy. Where the restriction costs
-    held-out likelihood, more than twice its standard error, it is refuted; RE is then
-    applied to the policy's departure from what the reward explains. Where every
-    action was taken often in every state it is not tried: counting is exact, and what a
-    simple form would save in noise it may cost in bias.
+    A reward of limited complexity restricts the policy. If the restriction lowers the
+    held-out log-likelihood by more than two standard errors it is rejected, and RE is
+    applied to the difference between the policy and the choices that the reward implies.
+    Where every action was taken often in every state, joint estimation is not tried: the
+    table of means has no bias, and a simple form might.
     """
 
     joint: Joint = field(default_factory=Joint)

@@ -1,4 +1,4 @@
-"""How complex a reward the data support: judged on held-out units."""
+"""Chooses the complexity of the reward on held-out units."""
 
 from dataclasses import dataclass, replace
 
@@ -45,9 +45,8 @@ class Chosen:
 def choose_level(
     choices: Choices, basis: RewardBasis | GivenBasis, fold: Int[np.ndarray, " row"]
 ) -> Chosen:
-    """The simplest reward that predicts held-out units about as well as any.
-
-    About as well: the best one's advantage does not exceed twice its standard error.
+    """The simplest reward whose held-out log-likelihood is within two standard errors of
+    the best one's (a form of the one-standard-error rule of cross-validation).
     """
     if isinstance(basis, GivenBasis):
         judged = _judge(choices, basis.group, fold, shrink=False)
@@ -60,7 +59,8 @@ def choose_level(
         tried.append((used, _judge(choices.use(used), group, fold)))
     means = [float(np.average(j.scores, weights=choices.weight)) for _, j in tried]
     best = int(np.argmax(means))
-    # Linear terms are shrunk anyway: constants must be better, not just about as good.
+    # Linear terms are penalised and shrink to zero by themselves, so a reward without them
+    # is chosen only if it is the best, not if it is merely close.
     simplest = 0 if best == 0 else 1
     pick = next(
         place
@@ -105,7 +105,7 @@ class Judged:
 
     fit: RidgeLogit
     factor: float
-    """At most one: by how much held-out units would have its coefficients smaller."""
+    """At most one: the multiple of the coefficients that held-out units prefer."""
     scores: Float[np.ndarray, " row"]
 
     @property
@@ -119,7 +119,8 @@ def _judge(choices: Choices, group: np.ndarray, fold: np.ndarray, *, shrink=True
     alone = replace(choices, design=predictor[:, :, None])
     full, none = alone.chosen(np.ones(1)), alone.chosen(np.zeros(1))
     factor = 1.0
-    # Where there is next to nothing to choose penalties by, they are noise themselves.
+    # With little signal the chosen penalties are noise themselves, and too small as often
+    # as too large; a single factor, chosen on held-out rows, corrects that.
     if shrink and not clearly_better(full, none, choices.weight):
         best = fit_ridge_logit(alone, np.array([FREE])).theta[0]
         factor = float(np.clip(best, 0.0, 1.0))

@@ -1,4 +1,4 @@
-"""The observed choices that a likelihood is made of."""
+"""The decisions that enter a likelihood, pooled where states are few."""
 
 from dataclasses import dataclass
 

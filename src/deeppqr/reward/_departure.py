@@ -1,4 +1,4 @@
-r"""What the choices say beyond a simple reward: PQR on the departure from its policy.
+r"""Correction of a simple reward: PQR applied to the policy's departure from it.
 
 PQR is linear in log pi. Let $r_J$ be a reward, $Q_J = r_J + \gamma E[V_1(s')|s,a]$ with
 $V_1$ about the value of following $\pi$, $\pi_J \propto e^{Q_J}$ and $V_J$ its value. The
@@ -6,8 +6,8 @@ reward behind $\pi$ is $r_J + c$, where $c$ is what PQR makes of the departure
 $\delta = \log\pi - \log\pi_J$: with $U = W + V_J - V_1$,
 $$W(s) = -\delta(a^A|s) + \gamma E[U(s')|s,a^A], \qquad
 c(s,a) = \delta(a|s) + W(s) - \gamma E[U(s')|s,a],$$
-at temperature one, and $V = V_J + W$. Nothing is assumed of $r_J$; the closer it comes, the
-less is left to the regressions, whose noise is that of $U$ rather than of $V$.
+at temperature one, and $V = V_J + W$. This holds for any $r_J$. The better $r_J$ is, the
+smaller is $U$, and the less noise the regressions of $U$ add.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ from ._reward import AbstractReward, RewardFit
 @stored
 @dataclass(frozen=True, eq=False)
 class Departure(AbstractPolicy):
-    """log pi - log pi_J: no policy itself, but PQR does not mind."""
+    """log pi - log pi_J. It is not a policy, but PQR is linear in log pi and applies."""
 
     policy: AbstractPolicy
     simple: AbstractPolicy

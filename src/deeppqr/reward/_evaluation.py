@@ -1,12 +1,12 @@
-r"""What a reward is worth under a policy: V and the continuation, linear in the reward.
+r"""Policy evaluation: V and the continuation of a reward, which are linear in it.
 
 $$V(s) = \sum_a \pi(a|s)\{u(s,a) + \gamma\,E[V(s')|s,a]\}.$$
 
 V is projected on features of the state by one linear solve (LSTD under a learned law of
-the next state). Then the equation itself is applied twice, going one step ahead each
-time: what the features miss is discounted and averaged over actions, and what is known
-exactly, this step's u and the policy, stays exact. As V is linear in u, many rewards are
-evaluated at once, a column each.
+the next state). Then the Bellman equation is applied to the projection twice. Each step
+discounts and averages the projection's error, and uses u and the policy of the current
+step without approximation. As V is linear in u, many rewards are evaluated at once, one
+per column.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-r"""Joint estimation: the reward by likelihood, with its value following from it.
+r"""Joint estimation: the reward by likelihood, with the value that follows from it.
 
 $$\hat\theta = \arg\max_\theta \sum_i \log\,\mathrm{softmax}\{
 [r_\theta(s_i,\cdot) + \gamma E[V_\theta(s')|s_i,\cdot]]/\alpha\}_{a_i},
@@ -6,8 +6,8 @@ $$\hat\theta = \arg\max_\theta \sum_i \log\,\mathrm{softmax}\{
 
 where $V_\theta$ is the value of following the estimated policy and earning $r_\theta$.
 $r_\theta$ is linear in $\theta$, hence so is $V_\theta$, and the likelihood is concave:
-one linear solve and one multinomial logit, nothing to diverge. An error in the policy
-moves the value to second order only, because the policy maximises it.
+one linear solve and one multinomial logit, neither of which can diverge. An error in the
+policy moves the value to second order only, because the policy maximises it.
 
 What is not linear is learned in rounds between the solves: the direction of the state
 along which the reward bends, from the gradients of the round before; and features of the
@@ -108,7 +108,7 @@ class Joint(AbstractRewardEstimator):
         fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))
         task = _Task(panel, value, learned.law, Decisions.of(panel, fold))
         exact = isinstance(learned.law, Table)
-        # Few distinct states need no networks.
+        # With few distinct states the random features already fit V, or a table is exact.
         training = None if exact or task.decisions.pooled else self.training
         start = (Indicators() if exact else RandomFeatures()).fit(
             panel.state, value.policy.log_prob, key=key_features
@@ -188,7 +188,7 @@ class RewardGains:
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """What stays the same from round to round."""
+    """The inputs that stay the same in all rounds."""
 
     panel: Panel
     value: AnchoredValue
@@ -234,7 +234,9 @@ class _Task:
             state,
             (target - level) / unit,
             self.panel.weight,
-            np.arange(len(state)) % FOLDS,  # the target is not random: no unit can leak
+            # Rows and not units: the target is computed from the state, without noise
+            # that the rows of a unit could share.
+            np.arange(len(state)) % FOLDS,
             loss=squared_error,
             num_outputs=1,
             training=training,

@@ -1,10 +1,10 @@
-r"""The likelihood step: the reward by maximum likelihood, what follows being known.
+r"""The reward by maximum likelihood, given the continuation of the first two stages.
 
 $$\max_r \sum_i \log\,\mathrm{softmax}\{[r(s_i,\cdot) + \gamma h(s_i,\cdot)]/\alpha\}_{a_i},
 \qquad r(s,a^A) = g(s),$$
 
 with $h(s,a) = E[V(s')|s,a]$ from the first two stages as an offset. The paper's reward
-takes the error of log pi at full size; this one is as smooth as a reward, not as Q.
+contains the error of log pi one to one; here the reward's own form smooths it.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Policy and value as they follow from a reward, in place of those it was found with."""
+"""The policy and value that a fitted reward implies, replacing the first stages'."""
 
 from dataclasses import dataclass, replace
 

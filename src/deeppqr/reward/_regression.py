@@ -147,7 +147,7 @@ class RegressorReward(AbstractReward):
     discount: float
 
     def __call__(self, state, value):
-        if len(state) == 0:  # which scikit-learn refuses
+        if len(state) == 0:  # scikit-learn raises for empty input
             return np.empty((0, len(self.estimators)))
         change = [np.ravel(model.predict(state)) for model in self.estimators]
         return _reward(value(state), np.stack(change, axis=1), self.discount)

@@ -1,4 +1,4 @@
-"""R: what a fitted reward is and how it is asked for."""
+"""The interfaces of fitted rewards and of their estimators."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable

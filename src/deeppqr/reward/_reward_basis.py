@@ -265,7 +265,7 @@ def steepest_directions(
         slopes.append((basis(moved) @ theta - reward) / step)
     gradient = np.stack(slopes, axis=-1).reshape(-1, state.shape[1])
     _, vectors = np.linalg.eigh(gradient.T @ gradient)
-    # The sign is arbitrary; fix it so that the same data give the same directions.
+    # Eigenvectors have arbitrary signs; fixed, so that the same data give the same fit.
     leading = vectors[:, ::-1][:, :number]
     leading = leading * np.sign(leading[np.abs(leading).argmax(axis=0), range(number)])
     standard = basis.scaling(state)

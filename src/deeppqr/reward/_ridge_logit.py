@@ -78,7 +78,7 @@ class Choices:
             root = np.sqrt(weight[:, None] * prob)[:, :, None] * x
             root = root.reshape(-1, number)
             hessian += root.T @ root - (mean * weight[:, None]).T @ mean
-        # Directions that the data do not see at all must not stop a solve.
+        # Keeps the Hessian regular in directions on which no choice depends.
         return gradient, hessian + np.diag(1e-9 * (1.0 + np.diag(hessian)))
 
 
@@ -113,7 +113,7 @@ def fit_ridge_logit(
         step = np.linalg.solve(hessian + np.diag(diagonal), right) - theta
         slope = float(step @ (gradient - diagonal * theta))
         theta = _search(choices, diagonal, theta, step, slope)
-        if slope < 1e-3:  # in nats of the whole sample
+        if slope < 1e-3:  # the expected gain of the next step, in nats over all rows
             break
     mean = np.average(choices.chosen(theta), weights=choices.weight)
     return RidgeLogit(theta, penalty, effective, float(mean))
@@ -132,7 +132,8 @@ def _best_penalty(hessian, right, group, penalty) -> tuple[np.ndarray, np.ndarra
         square = np.bincount(inside, theta[penalised] ** 2, num_groups)
         effective = np.maximum(size - penalty * spread, 1e-12)
         updated = np.clip(effective / np.maximum(square, 1e-300), 1e-3, MAX_PENALTY)
-        # A group that is out may drift on towards infinity; that changes nothing.
+        # A group with no effective coefficients may keep growing its penalty, which
+        # changes nothing: convergence is judged on the other groups.
         moving = np.abs(np.log(updated / penalty)) * (effective > 0.05)
         penalty = updated
         if moving.max(initial=0.0) < 0.01:

@@ -113,11 +113,13 @@ def _crossing(gap: Callable[[float], float]) -> float:
     A maximum of lines may fall before it rises; beyond the last crossing the reward
     scales with the temperature, as it should.
     """
+    # A grid first, because there may be several crossings: twenty points per decade.
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])
     signs = np.sign([gap(alpha) for alpha in grid])
     away = np.flatnonzero(signs)
     flips = np.flatnonzero(np.diff(signs[away]))
-    # Where the anchor earns the extreme, the gap is zero on an interval: no answer there.
+    # If the anchor earns the extreme, the gap is zero on a whole interval of temperatures
+    # and identifies none of them.
     flips = flips[np.diff(away)[flips] <= 2]
     if len(flips) == 0:
         return np.nan

@@ -1,1 +1,1 @@
-"""Where actions lead, learned from data and chosen by held-out units. All private."""
+"""Laws of the next state, learned from data and chosen on held-out units. All private."""

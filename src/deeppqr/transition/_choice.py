@@ -1,4 +1,4 @@
-"""Which learned law to believe: the one that foresees held-out units best."""
+"""Chooses the law of the next state that predicts held-out units best."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -44,11 +44,11 @@ class Learned:
 def learn_transition(
     panel: Panel, policy: AbstractPolicy, *, key: PRNGKeyArray, moves: bool = True
 ) -> Learned:
-    """Learn the law of the next state in every way that applies; keep the best.
+    """Learn the law of the next state by every method that applies; keep the best.
 
-    A law is judged by the squared error with which it foresees, in units it has not
-    seen, the next state and the log-odds of the policy there: values are made of these.
-    Without `moves` no law of typical steps, walls and resets is tried.
+    A law is judged by its squared error, in units it was not fitted on, for the next state
+    and the policy's log-odds there, because values are functions of these.
+    Without `moves` the law of typical steps, walls and resets is not tried.
     """
     key_folds, key_law = jr.split(key)
     steps = Steps.of(panel)
@@ -65,7 +65,7 @@ def learn_transition(
         return np.concatenate([state, log_prob[:, 1:] - log_prob[:, :1]], axis=1)
 
     truth = outside.follow(foreseen)
-    # Over all units: a variable that happens not to vary in the fold still has a scale.
+    # Scales over all units: a variable may happen not to vary in the held-out fold.
     spread = steps.follow(foreseen).var(axis=0)
     spread = spread + 1e-12 * np.maximum(1.0, spread.max())
     candidates = partial(_candidates, key=key_law, tabular=table is not None, moves=moves)
@@ -73,12 +73,12 @@ def learn_transition(
     for name, law in candidates(inside):
         try:
             expected = law.ahead(foreseen)(outside.state)
-        except DataError:  # a table meets a state it has not seen
+        except DataError:  # a held-out state is not in the table
             continue
         error = truth - expected[np.arange(len(truth)), outside.action]
         loss = np.average(error**2, axis=0, weights=outside.weight) / spread
         scores[name] = float(loss.mean())
-    # Candidates come in the order of their cost: a dearer one must be clearly better.
+    # Candidates come in the order of their cost: a costlier one must be clearly better.
     lowest = min(scores.values())
     best = next(name for name in scores if scores[name] <= CLOSE * lowest)
     law = next(law for name, law in candidates(steps) if name == best)

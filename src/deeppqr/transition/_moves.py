@@ -1,13 +1,13 @@
-r"""The law of a state that moves: a typical step, what varies around it, and resets.
+r"""A law of the next state with typical steps, deviations from them, and resets.
 
 Under action a each state variable either moves, $s'_j = s_j + \delta_{aj}$, or is drawn
-afresh around a level, plus a deviation whose law does not depend on the state. Now and
-then the state is thrown elsewhere instead: a reset, whose chance depends on the state and
-whose landing does not. Many panels are like this: mileage grows until the engine is
-replaced, a walker moves until a wall throws it back.
+afresh around a level, plus a deviation whose law does not depend on the state. With a
+probability that depends on the state it is reset instead, to a place that does not depend
+on it. Mileage that grows until the engine is replaced is of this kind, and so is a walk
+in a box that restarts when it would leave the box.
 
-Its use is that a function of the next state need not be learned again as a function of
-the state: $E[f(s')|s,a]$ is f itself, at the few places where the step can lead.
+The advantage over a regression is that $E[f(s')|s,a]$ is f itself, evaluated at the few
+places where the step can lead: f need not be approximated as a function of s again.
 """
 
 from dataclasses import dataclass, replace
@@ -35,7 +35,7 @@ class Moves(AbstractTransition):
     """Typical steps with their deviations, and resets."""
 
     keeps: Float[np.ndarray, "action state_feature"]
-    """One where a variable moves from where it is, zero where it is drawn afresh."""
+    """One where a variable moves from its old value, zero where it is drawn afresh."""
     step: Float[np.ndarray, "action state_feature"]
     deviation: Float[np.ndarray, "action outcome state_feature"]
     probability: Float[np.ndarray, "action outcome"]
@@ -59,7 +59,7 @@ class Moves(AbstractTransition):
         for action in range(steps.num_actions):
             rows = np.flatnonzero((steps.action == action) & ~steps.ends)
             here, there = steps.state[rows], steps.next_state[rows]
-            if len(rows) == 0:  # the action always ends the process: it leads nowhere
+            if len(rows) == 0:  # the action always ends the process
                 deviations.append((np.zeros((1, shape[1])), np.ones(1)))
                 continue
             keeps[action], step[action] = _typical_step(here, there)
@@ -95,9 +95,10 @@ class Moves(AbstractTransition):
         return replace(self, fate=trees, fate_of_aim=of_aim, landing=landing)
 
     def _learn_fate(self, steps: Steps, fate, *, key, rng) -> tuple[BoostedTrees, bool]:
-        """Boosted trees on where a step starts, or one exact tree on where it aims.
+        """The probabilities of moving, resetting and ending.
 
-        The second finds walls; a held-out fifth of the rows decides.
+        Either boosted trees on where a step starts, or one tree with exact thresholds on
+        where it aims, which fits walls; the better one on a held-out fifth of the rows.
         """
         out = rng.random(len(fate)) < HELD_OUT
         number = 3 if steps.ends.any() else 2
@@ -120,7 +121,7 @@ class Moves(AbstractTransition):
         return MovedAhead(self, function, landed)
 
     def _aimed(self, state) -> Float[np.ndarray, "row action state_feature"]:
-        """Where each action's typical step aims, the range of the states not respected."""
+        """Where each action's typical step leads, without the bounds of the state space."""
         return state[:, None] * self.keeps + self.step
 
     def chances(self, state) -> Float[np.ndarray, "row action fate"]:
@@ -168,6 +169,7 @@ class MovedAhead(AbstractAhead):
 
 def _typical_step(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Whether each variable moves or is drawn afresh, and its typical step or level."""
+    # Medians and mean absolute deviations: resets are outliers and must not count.
     moved, fresh = np.median(there - here, axis=0), np.median(there, axis=0)
     spread_moved = np.abs(there - here - moved).mean(axis=0)
     spread_fresh = np.abs(there - fresh).mean(axis=0)
@@ -185,10 +187,10 @@ def _outlying(
 
 
 def _outcomes(deviation: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
-    """A few deviations that stand for all, and their probabilities.
+    """A few deviations that represent all, and their probabilities.
 
-    All of them where they are few; otherwise a sample, moved so that its mean is that of
-    all: what is linear in the next state is then exact.
+    All distinct ones if they are few; otherwise a sample, shifted so that its mean is that
+    of all rows: expectations of linear functions are then exact.
     """
     rounded, count = np.unique(deviation.round(9), axis=0, return_counts=True)
     if len(rounded) <= MAX_OUTCOMES:

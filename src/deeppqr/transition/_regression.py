@@ -1,8 +1,8 @@
 """Expectations one step ahead by ridge regression on features of the state.
 
-The policy's log-odds are not among the features. A flexible policy remembers what was done
-in the rows it was fitted on; through them an expectation at a row's state would know the
-row's action, and no unit held out later would be held out any more.
+The policy's log-odds are not among the features. A flexible policy overfits the actions in
+the rows it was fitted on; with its log-odds as features, the expectation at a row's state
+would depend on the row's action, and held-out units would no longer be held out.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ RIDGE = 100.0
 
 @dataclass(frozen=True, eq=False)
 class Regression(AbstractTransition):
-    """One ridge regression per action of f(s'), or of what another law leaves of it."""
+    """One ridge regression per action of f(s'), or of another law's residuals."""
 
     steps: Steps
     features: AbstractFeatures

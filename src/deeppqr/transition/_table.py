@@ -1,4 +1,4 @@
-"""The counted law of the next state, where distinct states are few."""
+"""The empirical law of the next state, for few distinct states."""
 
 from dataclasses import dataclass
 

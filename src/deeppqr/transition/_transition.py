@@ -1,4 +1,4 @@
-"""Where actions lead, learned from data: expectations one step ahead."""
+"""The interface of learned laws: expectations of functions of the next state."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -70,7 +70,7 @@ class Steps:
         )
 
     def pooled(self) -> "Steps":
-        """Equal rows as one, with their weights added up."""
+        """Equal rows merged, with their weights added."""
         every = np.column_stack([self.state, self.action, self.next_state, self.ends])
         distinct = Cells.of(every.astype(np.float64))
         weight = np.bincount(distinct.locate(every), self.weight, len(distinct))

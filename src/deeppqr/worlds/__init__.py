@@ -1,4 +1,4 @@
-"""Synthetic worlds whose truth is a field."""
+"""Synthetic worlds with known rewards, values and policies, computed exactly."""
 
 from ._known_cost_bus import KnownCostBus as KnownCostBus
 from ._paper import PaperWorld as PaperWorld

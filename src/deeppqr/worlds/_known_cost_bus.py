@@ -1,4 +1,4 @@
-"""A bus whose replacement costs a known amount: twenty mileages and a table."""
+"""A bus engine with twenty mileages and a known cost of replacement."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,9 +11,10 @@ from ..mdp._simulate import simulate
 from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
 from ..panel._panel import Panel
 
+# The design of [kang2025gladius]: twenty mileages, increments of 1 to 4 with probability
+# 1/4 each, a replacement cost of 5 against running costs equal to the mileage.
 MAX_MILEAGE = 20
 INCREMENTS = np.arange(1, 5)
-"""What keeping adds to the mileage, each with probability 1/4."""
 REPLACEMENT_COST = 5.0
 KEEP, REPLACE = 0, 1
 

@@ -21,11 +21,12 @@ from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
 from ._known_cost_bus import check_columns
 
-INCOME = 5.0
+INCOME = 5.0  # [geng2023samq]: running pays 5 less the mileage
 RESET, RUN = 0, 1
+# The number of nodes is proportional to one over the temperature: 1,120 at 0.05, and a
+# dense system of as many unknowns is solved at each Newton step.
 MIN_TEMPERATURE = 0.05
-"""Below it choices switch so sharply that the grid would have to be very fine."""
-POINTS_AT_ONCE = 10_000
+POINTS_AT_ONCE = 10_000  # times 360 nodes at temperature 1: 30 MB of interpolation weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,12 +110,14 @@ class SamqBus:
 
     @property
     def _edge(self) -> float:
-        """Beyond this mileage D < -40 temperatures, and W counts as zero."""
+        """Beyond this mileage D < -40 temperatures and W < e^-40, which is set to zero."""
         return INCOME + 40 * self.temperature
 
     @cached_property
     def _nodes(self) -> Float[np.ndarray, " node"]:
-        # W is analytic in a strip as wide as the temperature, which sets the spacing.
+        # W = log(1 + e^D) has its nearest complex singularity at a distance of pi
+        # temperatures. Chebyshev interpolation converges geometrically once the spacing
+        # resolves that; eight nodes per temperature reach rounding error.
         number = int(np.ceil(8 * self._edge / self.temperature))
         return self._edge * (1 - np.cos(np.linspace(0, np.pi, number))) / 2
 
@@ -137,6 +140,7 @@ class SamqBus:
 
     def _mean_ahead(self) -> Float[np.ndarray, "node node"]:
         """The matrix that takes W at the nodes to E[W(s + U)] there, U uniform (1, 2)."""
+        # Gauss-Legendre on an interval of length one: more points where W is steeper.
         number = int(np.ceil(12 + 8 / self.temperature))
         points, weights = np.polynomial.legendre.leggauss(number)
         mean = np.zeros((len(self._nodes), len(self._nodes)))
@@ -177,7 +181,7 @@ def interpolation(
     sign = np.where(np.arange(len(nodes)) % 2, -1.0, 1.0)
     sign[[0, -1]] /= 2
     gap = points[:, None] - nodes
-    # A gap this small cannot be divided by.
+    # Where a point is a node the weight is one there; dividing by the gap would overflow.
     hit = np.abs(gap) < np.finfo(np.float64).tiny
     weights = sign / np.where(hit, 1.0, gap)
     weights = np.where(hit.any(axis=1, keepdims=True), hit, weights)

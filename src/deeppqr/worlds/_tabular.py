@@ -1,4 +1,4 @@
-"""Worlds on a finite table, whose states are the numbers 0, 1, 2, ..."""
+"""Worlds with finitely many states, which are numbered 0, 1, 2, ..."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deeppqr import DataError, Panel
-from deeppqr.panel._numbers_as_text import is_number, mostly_numbers
+from deeppqr.panel._numeric_text import is_number, mostly_numbers
 
 NUMBERS = st.floats(-1e6, 1e6, allow_nan=False)
 WORDS = st.text(alphabet="bcdghjklmpqrstuvwxyz", min_size=1)
@@ -23,14 +23,14 @@ def panel(column, **frame):
 @pytest.mark.parametrize(
     ("column", "message"),
     [
-        ([1.5, 2.5, "n/a", 4.5], "its 4 different values, but 3 of these are numbers. The first "
-         "that is none is 'n/a' in row 2, 1 row in all. Convert"),
-        (["1.5", "-", "2.5", "3.5"], "is none is '-' in row 1, 1 row in all"),
-        (["1.5", "nan", "2.5", "3.5"], "is none is 'nan' in row 1"),
-        (["4,3", "5,1", "4,4", "4,3"], "each of its 3 different values, but it holds "
-         "numbers with commas, kept as text, such as '4,3' in row 0"),
+        ([1.5, 2.5, "n/a", 4.5], "its 4 distinct values, but 3 of these look like numbers. The "
+         "first that does not is 'n/a' in row 2, 1 row in all. Convert"),
+        (["1.5", "-", "2.5", "3.5"], "does not is '-' in row 1, 1 row in all"),
+        (["1.5", "nan", "2.5", "3.5"], "does not is 'nan' in row 1"),
+        (["4,3", "5,1", "4,4", "4,3"], "each of its 3 distinct values, but it holds "
+         "text that looks like numbers with commas, such as '4,3' in row 0"),
         (["1,234.5", "2,000", "1.234,5", "2"], "numbers with commas"),
-        (["1", "2", "3", "1"], "all its values are numbers kept as text, such as '1'"),
+        (["1", "2", "3", "1"], "it holds text that looks like numbers, such as '1'"),
         ([f"{i}.5" for i in range(1_499)] + ["n/a"], "'n/a' in row 1499"),
     ],
 )  # fmt: skip

@@ -1,8 +1,8 @@
-"""Columns of numbers that arrive as text, and would become a category for each number.
+"""Refuses state columns of text that looks like numbers.
 
-One stray "n/a" or a decimal comma is enough. The fit would run, with a constant per number
-and nothing learned of their order, so such a column is refused unless its type says that
-its values are categories.
+One "n/a" or decimal comma makes a whole column text. It would be encoded as a category for
+each number: the fit would run, with one coefficient per number and their order lost. So
+such a column is refused unless its type is categorical.
 """
 
 import math
@@ -17,7 +17,7 @@ from .._errors import DataError
 from .._messages import counted, plain
 
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+(?:\.\d*)?|(?:\.\d{3})+(?:,\d*)?)")
-"""1,234.5 or 1.234,5."""
+"""Digits grouped by thousands, as in 1,234.5 or 1.234,5."""
 
 
 def is_number(value: Any) -> bool:
@@ -30,17 +30,19 @@ def is_number(value: Any) -> bool:
 
 
 def mostly_numbers(levels: Collection[Any]) -> bool:
-    """Whether more than half of these different values are numbers."""
+    """Whether more than half of the distinct values are numbers."""
+    # Distinct values, not rows: a code such as "none" may fill most rows of a column whose
+    # other entries are all quantities. Half, since codes such as 'A1', '2' are rarely so.
     return 2 * sum(map(is_number, levels)) > len(levels)
 
 
-def refuse_numbers_as_text(
+def refuse_numeric_text(
     name: str,
     values: np.ndarray,
     levels: Collection[Any],
     describe_row: Callable[[int], str],
 ) -> None:
-    """Refuse a column whose different values, `levels`, are mostly numbers."""
+    """Raise if most of a column's distinct values, `levels`, are numbers."""
     if not mostly_numbers(levels):
         return
     stray = {level for level in levels if not is_number(level)}
@@ -50,25 +52,25 @@ def refuse_numbers_as_text(
     first = f"{plain(entries[rows[0]])} in {describe_row(rows[0])}"
     if stray:
         found = (
-            f"{len(known) - len(stray):,} of these are numbers. The first that is none is "
-            f"{first}, {counted(len(rows), 'row')} in all"
+            f"{len(known) - len(stray):,} of these look like numbers. The first that does "
+            f"not is {first}, {counted(len(rows), 'row')} in all"
         )
         convert = (
             "Convert the column to numbers, and fill these entries in or drop their rows"
         )
     elif any(isinstance(level, str) and not _parses(level) for level in levels):
-        found = f"it holds numbers with commas, kept as text, such as {first}"
+        found = f"it holds text that looks like numbers with commas, such as {first}"
         convert = (
             "Convert the column to numbers with decimal points, such as "
             f'frame["{name}"].str.replace(",", ".").astype(float)'
         )
     else:
-        found = f"all its values are numbers kept as text, such as {first}"
+        found = f"it holds text that looks like numbers, such as {first}"
         convert = f'Convert the column: frame["{name}"].astype(float)'
     raise DataError(
-        f"State column {name!r} would become a category for each of its "
-        f"{counted(len(known), 'different value')}, but {found}. {convert}. If its "
-        "values are codes and not quantities, say so by the column's type: "
+        f"State column {name!r} would be encoded as a category for each of its "
+        f"{counted(len(known), 'distinct value')}, but {found}. {convert}. If its "
+        "values are codes and not quantities, make the column categorical: "
         f'frame["{name}"].astype("category") in pandas, '
         f'pl.col("{name}").cast(pl.Categorical) in polars; in CSV files and arrays give '
         "them names, such as 'k1' for '1'."
