@@ -273,6 +273,6 @@ def test_the_same_seed_gives_the_same_reward(name, panel):
     raises=ZeroDivisionError,
     reason="every fifth of the pooled decisions, which are sorted by fold, is one fold",
 )
-def test_few_rows_for_the_rounds_are_enough():
-    """Five states, three actions and five folds make 75 decisions; a fifth of them."""
-    fit(simulate(6_000), Joint(rows=15, training=None))
+def test_few_rows_for_the_rounds_are_enough(tabular):
+    """Seven states, three actions and five folds make 105 decisions; a fifth of them."""
+    fit(tabular[1], Joint(rows=21, training=None))
