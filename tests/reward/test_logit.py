@@ -11,7 +11,17 @@ from scipy.optimize import minimize
 from scipy.special import log_softmax
 
 import deeppqr
-from deeppqr.reward import _complexity, _decisions, _reward_basis, _ridge_logit
+from deeppqr.learners._basis import Indicators
+from deeppqr.reward import (
+    Joint,
+    Linear,
+    _complexity,
+    _decisions,
+    _departure,
+    _joint,
+    _reward_basis,
+    _ridge_logit,
+)
 from deeppqr.reward._ridge_logit import FREE
 
 few = settings(max_examples=12, deadline=None)
@@ -432,3 +442,45 @@ def test_no_level_is_needed_for_choices_by_coin(bases):
     chosen = _complexity.choose_level(choices, lines, np.arange(len(state)) % 5)
     # Unpenalised, 24 coefficients of noise give rewards of about sqrt(24 / 2,000) = 0.11.
     assert (design @ chosen.theta).std() < 0.11
+
+
+class _Corrected(Joint):
+    """A correction of whatever joint estimation finds."""
+
+    def fit(self, panel, value, *, key):
+        simple = Joint().fit(panel, value, key=key)
+        return _departure.correct(panel, value, simple, key=key)
+
+
+def test_pqr_on_a_departure_adds_up_to_pqr():
+    """PQR is linear in log pi: whatever the simple reward, its correction makes up for it."""
+    world = deeppqr.worlds.random_tabular(num_states=5, num_actions=3, seed=3)
+    panel = world.simulate(steps=6_000, units=30, seed=4)
+    told = {"discount": 0.9, "anchor": 0, "anchor_reward": 0.5, "policy": "frequency"}
+    counted = deeppqr.PQR(**told, reward="table").fit(panel)
+    corrected = deeppqr.PQR(**told, reward=_Corrected()).fit(panel)
+    states = world.states
+    # Rounding through solves whose condition number is 2 / (1 - discount).
+    np.testing.assert_allclose(
+        corrected.reward(states), counted.reward(states), atol=1e-9 / (1 - 0.9)
+    )
+    np.testing.assert_allclose(
+        corrected.q(states), counted.q(states), atol=1e-9 / (1 - 0.9)
+    )
+
+
+def test_a_saturated_linear_regression_is_the_table(tabular):
+    world, panel = tabular
+    told = {"discount": 0.9, "anchor": 0}
+    counted = deeppqr.PQR(reward="table", **told).fit(panel).reward(world.states)
+    linear = deeppqr.PQR(reward=Linear(Indicators()), **told).fit(panel)
+    # Normal equations of 20,000 rows, scaled by the inverse of 1 - discount.
+    np.testing.assert_allclose(linear.reward(world.states), counted, atol=1e-9)
+
+
+def test_decisions_that_memory_does_not_hold_are_counted(paper, monkeypatch):
+    _, panel = paper
+    monkeypatch.setattr(_joint, "MAX_ENTRIES", 500_000)
+    quick = Joint(rounds=1, training=None)
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=quick).fit(panel)
+    assert "joint on 1,500 of 6,000 decisions: " in fit.stages["reward"]
