@@ -1,22 +1,33 @@
-"""What the airline study says: tables, the paper's claims one by one, figures."""
+"""The report of the airline study: tables, the paper's claims one by one, figures."""
+
+from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from deeppqr.datasets import CARRIERS
-from ._airline import COMPETITORS, METHODS, POOLED
-from ._airline_figures import draw_bars, draw_competition, draw_likelihood, draw_map
-from ._airline_tables import Findings, full_name, interval
-from ._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims
-from ._tables import MISSING, Table, write_markdown
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
+import deeppqr
 
+from .._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims
+from .._tables import MISSING, Table, write_markdown
+from ._figures import draw_bars, draw_competition, draw_likelihood, draw_map
+from ._findings import Findings, full_name, interval
+from ._fits import COMPETITORS, POOLED
+
+DESCRIPTIONS = {
+    "default": "PQR with every stage chosen by itself",
+    "paper": "PQR.paper under the airline hyperparameters, steps read as gradient steps",
+    "paper-epochs": "the same, steps read as passes over the rows",
+    "splgd": "SPL-GD, planning for itself",
+    "logit": "a logit of serving on the state",
+    "network": "a network in its place",
+    "same": "same as last period, at the rates of periods 13 and 14",
+    "light": "PQR with a logit policy and joint estimation without networks",
+}
 EACH = "each"
 NOTES = (
     "Discount 0.95, temperature 1, the anchor is to stay out, with reward 0. Fitted on "
-    "periods 13 and 14, each decision with the state that followed; foreseen: period 15. "
+    "periods 13 and 14, each decision with the state that followed; predicted: period 15. "
     "Populations and flights enter in logarithms.\n"
     "Errors of log-likelihoods are clustered by market. Rewards: markets drawn with "
     "replacement; the draws refit a lighter version (a logit policy, joint estimation "
@@ -27,7 +38,7 @@ NOTES = (
 )
 
 
-def report(frame: "pl.DataFrame", folder: Path) -> str:
+def report(frame: pl.DataFrame, folder: Path) -> str:
     """Write the tables and figures; return the tables and the claims as text."""
     found = Findings(frame)
     tables = [_data(found), _likelihood(found)]
@@ -42,7 +53,7 @@ def report(frame: "pl.DataFrame", folder: Path) -> str:
         if method in RANKED:
             draw_bars(found, folder, method)
     draw_likelihood(found, folder)
-    never = "\n".join(row["note"] for row in found.said("never"))
+    never = "\n".join(row["note"] for row in found.rows_of("never"))
     parts = [table for table in tables if table is not None]
     write_markdown("The airline study", parts, folder)
     told = f"{full_name('TW')}: {never}" if never else ""
@@ -54,13 +65,13 @@ RANKED = ("default", "paper", "paper-epochs", "light")
 
 
 def _data(found: Findings) -> Table:
-    rows = [[row["check"], row["found"]] for row in found.said("data")]
+    rows = [[row["check"], row["found"]] for row in found.rows_of("data")]
     return Table("The data, checked", ["check", "found"], rows)
 
 
 def _failed(found: Findings) -> str:
     """Of the bootstrap: errors that leave many replicates out are too small."""
-    rows = found.said("failure")
+    rows = found.rows_of("failure")
     if not rows:
         return ""
     first = rows[0]
@@ -119,14 +130,16 @@ def _best(found: Findings, method: str) -> Table:
             ends = interval(market) if method in ("default", "light") else None
             rows.append(
                 [
-                    CARRIERS[carrier] if number == 1 else "",
+                    deeppqr.datasets.CARRIERS[carrier] if number == 1 else "",
                     market.name,
                     f"{market.reward:.2f}",
                     f"[{ends[0]:.2f}, {ends[1]:.2f}]" if ends else MISSING,
                     MISSING if market.top_share is None else f"{market.top_share:.0%}",
                 ]
             )
-    title = f"The five most rewarding markets of each carrier, {method}: {METHODS[method]}"
+    title = (
+        f"The five most rewarding markets of each carrier, {method}: {DESCRIPTIONS[method]}"
+    )
     columns = ["carrier", "market", "reward", "95 % interval", "in the top five of draws"]
     return Table(title, columns, rows)
 
@@ -144,7 +157,7 @@ def _competition(found: Findings) -> Table | None:
             first = quantity == "reward"
             rows.append(
                 [
-                    f"{CARRIERS[carrier]}, {quantity}",
+                    f"{deeppqr.datasets.CARRIERS[carrier]}, {quantity}",
                     *values,
                     f"{change:{form}}{spread}",
                     ", ".join(dict.fromkeys(curve.marks)) if first else "",

@@ -1,13 +1,16 @@
 """Figures of the airline study: best markets as bars and on a map, competition, fit."""
 
+from __future__ import annotations
+
 from pathlib import Path
 
 import numpy as np
 
-from deeppqr.datasets import CARRIERS, PLACES
-from ._airline import COMPETITORS
-from ._airline_tables import Findings, full_name, interval
-from ._figures import open_figure
+import deeppqr
+
+from .._figures import open_figure
+from ._findings import Findings, full_name, interval
+from ._fits import COMPETITORS
 
 SHOWN = ("default", "paper", "paper-epochs", "splgd", "logit", "network", "same")
 FAR = {"Anchorage", "Honolulu", "Kahului", "San Juan"}
@@ -35,7 +38,7 @@ def draw_bars(found: Findings, folder: Path, method: str) -> None:
                     axis.plot(ends, [at, at], color="0.2", linewidth=0.9)
             axis.set_yticks(place, [market.name for market in best], fontsize=6)
             axis.axvline(0.0, color="0.6", linewidth=0.8)
-            axis.set_title(CARRIERS[carrier])
+            axis.set_title(deeppqr.datasets.CARRIERS[carrier])
             axis.set_xlabel("reward of serving")
 
 
@@ -44,12 +47,12 @@ def draw_map(found: Findings, folder: Path) -> None:
     with open_figure(
         folder, "map", len(found.carriers), height=2.2, sharex=True, sharey=True
     ) as axes:
-        points = np.array([_where(place) for place in PLACES])
+        points = np.array([_where(place) for place in deeppqr.datasets.PLACES])
         for axis, carrier in zip(axes, found.carriers, strict=True):
             axis.scatter(*points.T, s=3, color="0.7", linewidths=0)
             named = set()
             for market in found.best(carrier, "default"):
-                ends = [PLACES[code - 1] for code in market.places]
+                ends = [deeppqr.datasets.PLACES[code - 1] for code in market.places]
                 axis.plot(*np.array([_where(end) for end in ends]).T, color="C3", lw=0.9)
                 named.update(ends)
             for place in named:
@@ -58,7 +61,7 @@ def draw_map(found: Findings, folder: Path) -> None:
                 axis.annotate(
                     place.name, at, (2, 2), textcoords="offset points", fontsize=5
                 )
-            axis.set_title(CARRIERS[carrier])
+            axis.set_title(deeppqr.datasets.CARRIERS[carrier])
             axis.set_aspect(1.25)
             axis.set_xticks([])
             axis.set_yticks([])
@@ -83,7 +86,7 @@ def draw_competition(found: Findings, folder: Path, quantity: str, label: str) -
             for at, value, mark in zip(COMPETITORS, values, curve.marks, strict=True):
                 face = "white" if mark == "outside" else "C0"
                 axis.plot(at, value, "o", markersize=4, color="C0", markerfacecolor=face)
-            axis.set_title(CARRIERS[carrier])
+            axis.set_title(deeppqr.datasets.CARRIERS[carrier])
             axis.set_xticks(COMPETITORS)
             axis.set_xlabel("non-stop competitors")
             axis.set_ylabel(label)
