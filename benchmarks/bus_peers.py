@@ -23,7 +23,7 @@ import numpy as np
 import deeppqr
 from deeppqr import datasets
 from deeppqr.baselines import NFXP, NPL, HotzMiller, MileageIncrements, bus_costs
-from deeppqr.studies._table_ix import SAMPLES, TABLE_IX
+from deeppqr_studies.published import SAMPLES, TABLE_IX
 
 DISCOUNT, BINS = 0.9999, 90
 WARM_FITS, WARM_SECONDS = 5, 10.0

@@ -3,7 +3,7 @@
 import polars as pl
 import pytest
 
-from deeppqr.studies._claims import (
+from deeppqr_studies._claims import (
     Claim,
     Claims,
     claim_at_every,
