@@ -17,8 +17,8 @@ from scipy.special import log_softmax
 
 import deeppqr
 
-# L-BFGS-B stops at a slope near 1e-8; above this one the estimate would still move in its
-# fourth digit.
+# The optimiser is asked for a slope of 1e-8 per decision; where it ends above this one, it
+# gave up, and a warning says so.
 STEEP = 1e-5
 MAX_THETA = 10.0  # the true cost per mile is 1
 

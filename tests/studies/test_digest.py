@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import Any
 
 import pytest
 
@@ -140,7 +141,7 @@ def test_what_results_depend_on_changes_the_digest(package, module, old, new):
 
 def test_a_study_without_a_file_has_the_digest_of_deeppqr():
     """As in an interactive session."""
-    space = {"__name__": "__main__"}
+    space: dict[str, Any] = {"__name__": "__main__"}
     exec("class Typed:\n    def run(self, task): return []", space)
     assert results_source(space["Typed"]) == []
     assert len(study_digest(space["Typed"])) == 12

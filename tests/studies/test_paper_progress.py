@@ -1,5 +1,7 @@
 """A share of the paper's training is how the whole of it began."""
 
+from typing import Any
+
 import jax.random as jr
 import numpy as np
 import pytest
@@ -41,7 +43,8 @@ def test_the_anchors_beginning_is_a_prefix(paper):
         solver = beginning(share).anchor_value
         stages = {"policy": Given(world.log_policy), "reward": "linear"}
         fit = PQR(discount=0.9, anchor=0, anchor_value=solver, **stages).fit(panel)
-        traces.append(fit.estimate.policy_continuation.ensemble.trace)
+        networks: Any = fit.estimate.policy_continuation
+        traces.append(networks.ensemble.trace)
     assert [len(trace) for trace in traces] == [2, 4]
     np.testing.assert_array_equal(traces[1][:2], traces[0])
 

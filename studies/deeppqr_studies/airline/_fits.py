@@ -28,7 +28,7 @@ SERVE = 1
 """The column of serving."""
 NUM_MARKETS = 1770
 COMPETITORS = (5, 6, 7, 8, 9)
-"""Numbers of non-stop competitors that the paper's figure compares."""
+"""Numbers of non-stop competitors that are compared."""
 TOP = 5
 """Markets of a carrier that are shown: its most rewarding, as in the paper."""
 BOOTSTRAP_SEED = 0
@@ -161,9 +161,8 @@ def fit(sample: str, method: str, markets: int, seed: int) -> list[dict[str, Any
     """Rewards, chances and log-likelihoods of period 15, market by market."""
     found = sample_of(sample, markets)
     with warnings.catch_warnings():
-        warnings.simplefilter(
-            "ignore", deeppqr.WeakOverlapWarning
-        )  # the diagnostics say it
+        # Weak overlap is in the diagnostics of each fit; a warning for each adds nothing.
+        warnings.simplefilter("ignore", deeppqr.WeakOverlapWarning)
         estimate, note = ESTIMATORS[method](found.panel, seed)
     states = found.test
     log_prob = estimate.log_policy(states)
@@ -264,9 +263,8 @@ class RewardsAndMeans:
         for competitors in COMPETITORS:
             scenarios.append(self.states.copy())
             scenarios[-1][:, column] = competitors
-        means = deeppqr.counterfactual.MeansAt(tuple(scenarios), np.ones(len(self.states)))(
-            fit
-        )
+        weight = np.ones(len(self.states))
+        means = deeppqr.counterfactual.MeansAt(tuple(scenarios), weight)(fit)
         worth = fit.reward(self.states)[:, SERVE]
         return np.concatenate([worth, *means[:, :, SERVE].T])
 

@@ -9,7 +9,7 @@ from ._findings import IDENTIFIED
 from ._fits import ESTIMATORS, NEVER, NUM_MARKETS, PARTS, POOLED
 from ._report import report
 
-REPLICATES_PER_TASK = 20  # some ten seconds with all markets
+REPLICATES_PER_TASK = 20  # what a stopped run computes again, at most
 
 
 class Airline(Study):

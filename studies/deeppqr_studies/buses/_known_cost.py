@@ -21,7 +21,7 @@ from .._study import Option, Study, Task, check_choices
 from .._tables import Table, means, method_table, write_markdown
 from ..published import PUBLISHED_MAPE
 
-REPLICATES_PER_TASK = 20  # a task of some seconds
+REPLICATES_PER_TASK = 20  # what a stopped run computes again, at most
 LEVEL = 0.95
 SEED_COVERED = 300_000
 """Replication i of the coverage part has its data drawn with this plus i."""
@@ -189,7 +189,7 @@ def coverage(trajectories: int, replication: int, *, level: float) -> list[dict[
         {**about, "part": "nfxp", "estimate": -fit_bus(world, panel).theta, "truth": -1.0},
     ]
     rewards = deeppqr.inference.reward_influence(fit, panel)
-    keep, replace = (world.actions.index(name) for name in world.actions)
+    keep, replace = (world.actions.index(name) for name in ("keep", "replace"))
     cell = rewards.cells.locate(panel.state)
     taken = np.bincount(cell[panel.action == replace], minlength=len(rewards.cells))
     enough = (rewards.rows[:, keep] >= MIN_ROWS) & (taken >= MIN_ROWS)
@@ -197,9 +197,9 @@ def coverage(trajectories: int, replication: int, *, level: float) -> list[dict[
     errors = rewards.standard_errors[:, keep]
     for at in np.flatnonzero(enough):
         found_here = float(rewards.reward[at, keep]), float(errors[at])
-        judged = _interval_row(*found_here, truth[at], level)
+        covered = _interval_row(*found_here, truth[at], level)
         mileage = float(rewards.states[at, 0])
-        rows.append({**about, "part": "cell", "mileage": mileage, **judged})
+        rows.append({**about, "part": "cell", "mileage": mileage, **covered})
     curve = rewards.bands("keep", level, where=enough)
     holds = (curve.low <= truth[enough]) & (truth[enough] <= curve.high)
     rows.append({**about, "part": "band", "covered": float(holds.all())})

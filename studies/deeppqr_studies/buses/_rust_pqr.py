@@ -25,7 +25,7 @@ from .._tables import MISSING, Table, write_markdown
 from ..published import SAMPLES, SOURCE, TABLE_IX
 from ._rust_pqr_fits import BINS, PARAMETERS, PRICES, draws, estimates
 
-REPLICATES_PER_TASK = 10  # a task of some ten seconds
+REPLICATES_PER_TASK = 10  # what a stopped run computes again, at most
 LEVEL = 0.95
 RATES = [f"demand({price})" for price in PRICES]
 LINES = [f"line({price})" for price in PRICES]

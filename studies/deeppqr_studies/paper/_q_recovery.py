@@ -86,7 +86,6 @@ class QRecovery(Study):
         return [recover_q(**task.parameters)]
 
     def report(self, frame, folder):
-
         frame = frame.with_columns(pl.col("progress").cast(pl.Float64))
         found: list[Any] = [_methods_table(frame)]
         for (scale,), part in sorted(frame.group_by("scale"), key=lambda group: group[0]):
