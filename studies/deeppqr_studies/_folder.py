@@ -141,8 +141,8 @@ def _read_about(path: Path) -> dict[str, Any]:
         return _read_json(path, "study", "settings", "versions")
     except ValueError as problem:
         raise DataError(
-            f"{path} is not as a study wrote it ({problem}), and without it nobody knows "
-            "which settings the tasks beside it ran under. Choose another folder."
+            f"{path} is not as a study wrote it ({problem}), so that the settings of the "
+            "tasks beside it are not known. Choose another folder."
         ) from problem
 
 

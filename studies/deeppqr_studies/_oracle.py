@@ -1,6 +1,6 @@
 """Oracles: maximum likelihood that knows the form of the reward, without a penalty.
 
-They show what knowing the form is worth. They are no lower bound: with many state
+They show how much the form tells. They are no lower bound on the error: with many state
 variables their variance exceeds the bias of methods that shrink, which can be closer.
 """
 

@@ -73,9 +73,11 @@ def paper_cells(settings: dict[str, Any]) -> list[dict[str, Any]]:
     agent.
     """
     sizes = {name: settings[name] for name in ("steps", "units")}
-    (whose,) = check_choices("demonstrations", [settings["demonstrations"]], DEMONSTRATORS)
-    if whose != "exact":
-        sizes["demonstrations"] = whose
+    (demonstrator,) = check_choices(
+        "demonstrations", [settings["demonstrations"]], DEMONSTRATORS
+    )
+    if demonstrator != "exact":
+        sizes["demonstrations"] = demonstrator
     return [
         {"world": "paper", "p": p, "scale": scale, **sizes}
         for scale, p in product(settings["scale"], settings["p"])

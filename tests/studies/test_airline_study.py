@@ -14,7 +14,7 @@ from deeppqr_studies._claims import AGREES, DISAGREES, UNDECIDED
 from deeppqr_studies.airline import _fits
 from deeppqr_studies.airline._findings import IDENTIFIED, Findings, interval
 from deeppqr_studies.airline._fits import COMPETITORS, POOLED, TOP, sample_of
-from deeppqr_studies.airline._report import _at_dallas, _competitors, report
+from deeppqr_studies.airline._report import _at_dallas, _competition_claims, report
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
@@ -421,7 +421,7 @@ def competing(changes: dict[str, float], error: float | None) -> Findings:
     ],
 )
 def test_what_competition_does(changes, error, verdicts):
-    claims = _competitors(competing(changes, error))
+    claims = _competition_claims(competing(changes, error))
     assert [claim.verdict for claim in claims] == verdicts
     less = sum(change < 0 for change in changes.values())
     assert f"less: {less} of {len(changes)}" in claims[0].numbers
@@ -429,4 +429,4 @@ def test_what_competition_does(changes, error, verdicts):
 
 def test_without_a_default_nothing_is_claimed_of_competition():
     rows = [{"kind": "market", "sample": "AA", "competitors": None}]
-    assert _competitors(example(rows)) == []
+    assert _competition_claims(example(rows)) == []

@@ -97,7 +97,7 @@ def test_training_errors_of_all_sizes_count_alike():
         for network in ("q",)
     ]
     claims = _claims(both[0].join(both[1], on=["method", "network", "p", "seed"]), 1.0)
-    text = "On fresh decisions paper foresees more than a constant (q), at every p"
+    text = "On fresh decisions paper predicts better than a constant (q), at every p"
     assert verdicts(claims.claims)[text] == "disagrees"
 
 

@@ -167,9 +167,9 @@ def fit(sample: str, method: str, markets: int, seed: int) -> list[dict[str, Any
     states = found.test
     log_prob = estimate.log_policy(states)
     taken = log_prob[np.arange(len(log_prob)), found.served]
-    worth = np.full(len(taken), np.nan)
+    serve_reward = np.full(len(taken), np.nan)
     if method in FITTED:
-        worth = estimate.reward(states)[:, SERVE]
+        serve_reward = estimate.reward(states)[:, SERVE]
     about = {"sample": sample, "method": method, "seed": seed}
     rows = [
         {
@@ -190,7 +190,7 @@ def fit(sample: str, method: str, markets: int, seed: int) -> list[dict[str, Any
             found.served.tolist(),
             taken.tolist(),
             np.exp(log_prob[:, SERVE]).tolist(),
-            worth.tolist(),
+            serve_reward.tolist(),
             strict=True,
         )
     ]
@@ -213,23 +213,23 @@ def replicates(sample: str, markets: int, replicates: list[int]) -> list[dict[st
         estimate=np.zeros(len(found.test) + 2 * (1 + len(COMPETITORS))),
     )
     size = len(found.test)
-    worth, means = drawn.draws[:, :size], drawn.draws[:, size:]
-    best = np.argsort(-worth, axis=1)[:, :TOP]
+    serve_reward, means = drawn.draws[:, :size], drawn.draws[:, size:]
+    best = np.argsort(-serve_reward, axis=1)[:, :TOP]
     times = np.bincount(best.ravel(), minlength=size)
     rows: list[dict[str, Any]] = [
         {
             "kind": "spread",
             "sample": sample,
             "market": number,
-            "draws": len(worth),
+            "draws": len(serve_reward),
             "sum": total,
             "squares": squares,
             "top": top,
         }
         for number, total, squares, top in zip(
             found.test["Segid"],
-            worth.sum(axis=0).tolist(),
-            (worth**2).sum(axis=0).tolist(),
+            serve_reward.sum(axis=0).tolist(),
+            (serve_reward**2).sum(axis=0).tolist(),
             times.tolist(),
             strict=True,
         )
@@ -265,8 +265,8 @@ class RewardsAndMeans:
             scenarios[-1][:, column] = competitors
         weight = np.ones(len(self.states))
         means = deeppqr.counterfactual.MeansAt(tuple(scenarios), weight)(fit)
-        worth = fit.reward(self.states)[:, SERVE]
-        return np.concatenate([worth, *means[:, :, SERVE].T])
+        serve_reward = fit.reward(self.states)[:, SERVE]
+        return np.concatenate([serve_reward, *means[:, :, SERVE].T])
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,9 +67,9 @@ def report(frame: pl.DataFrame, folder: Path) -> str:
     never = "\n".join(row["note"] for row in found.rows_of("never"))
     parts = [table for table in tables if table is not None]
     write_markdown("The airline study", parts, folder)
-    told = f"{full_name('TW')}: {never}" if never else ""
-    said = [NOTES, told, *(part.text() for part in parts), _failed(found)]
-    return "\n\n".join(each for each in said if each)
+    refusal = f"{full_name('TW')}: {never}" if never else ""
+    texts = [NOTES, refusal, *(part.text() for part in parts), _failed(found)]
+    return "\n\n".join(text for text in texts if text)
 
 
 def _data(found: Findings) -> Table:
@@ -185,8 +185,8 @@ def _claims(found: Findings) -> Claims:
     for method in ("default", "paper", "paper-epochs"):
         if method in found.methods and "AA" in found.carriers:
             claims.append(_at_dallas(found, method))
-    claims += _foreseen(found)
-    claims += _competitors(found)
+    claims += _prediction_claims(found)
+    claims += _competition_claims(found)
     return Claims("The paper's claims", claims)
 
 
@@ -204,7 +204,7 @@ def _at_dallas(found: Findings, method: str) -> Claim:
     return Claim(text, verdict, numbers)
 
 
-def _foreseen(found: Findings) -> list[Claim]:
+def _prediction_claims(found: Findings) -> list[Claim]:
     claims = []
     for method, over in (("default", "splgd"), ("default", "same"), ("paper", "splgd")):
         if not {method, over} <= set(found.methods):
@@ -227,7 +227,7 @@ def _foreseen(found: Findings) -> list[Claim]:
     return claims
 
 
-def _competitors(found: Findings) -> list[Claim]:
+def _competition_claims(found: Findings) -> list[Claim]:
     change = {}
     for carrier in found.carriers:
         curve = found.competition(carrier, "default")

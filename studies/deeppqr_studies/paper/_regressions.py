@@ -60,7 +60,7 @@ def _regression(
 
 
 def noise(world: Any, fit: deeppqr.Fit, regression: Regression) -> float:
-    """The part of V(s') that nobody can predict, as its expected mean square.
+    """The part of V(s') that no state and action predict, as its expected mean square.
 
     Inside the box the next state is certain; a jump lands anywhere in it.
     """

@@ -225,7 +225,7 @@ def _claims(frame, scale: float) -> Any:
                 for score in ("fresh_loss", "fresh_constant")
             )
             text = (
-                f"On fresh decisions {method} foresees more than a constant ({network}), "
+                f"On fresh decisions {method} predicts better than a constant ({network}), "
                 "at every p"
             )
             claims.append(claim_at_every("p", text, loss, constant, relative=True))
