@@ -1,12 +1,20 @@
 """The bus of the SAmQ paper: slopes of the reward, with standard errors, seed by seed."""
 
+from __future__ import annotations
+
 import time
 from typing import Any, ClassVar
 
-from ._study import Option, Study, Task
+import deeppqr
+
+from .._problem import known_anchor, make_problem, preferences
+from .._study import Option, Study, Task
+from .._tables import MISSING, Table, means, write_markdown
+from ..published import PUBLISHED_SLOPES
 
 TERMS = ("1", "s1", "s2", "s3")
 TRUTH = (5.0, -1.0, 0.0, 0.0)
+"""Of r(., 1) = 5 - s1, by term."""
 
 
 class SamqBusSlopes(Study):
@@ -34,8 +42,6 @@ class SamqBusSlopes(Study):
         return [slopes(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._tables import write_markdown
-
         tables = []
         for (steps,), part in sorted(frame.group_by("steps")):
             tables += [_by_seed(steps, part), _beside_published(steps, part)]
@@ -45,16 +51,12 @@ class SamqBusSlopes(Study):
 
 def slopes(steps: int, degree: int, seed: int) -> dict[str, Any]:
     """The row of a seed: each coefficient of r(., 1), its error, and the test."""
-    from deeppqr._pqr import PQR
-    from deeppqr.policy import Logit
-    from ._problem import anchoring, pose, preferences
-
-    problem = pose({"world": "samq-bus", "steps": steps}, seed)
+    problem = make_problem({"world": "samq-bus", "steps": steps}, seed)
     start = time.perf_counter()
-    model = PQR(
+    model = deeppqr.PQR(
         **preferences(problem.world),
-        **anchoring(problem.world),
-        policy=Logit(degree=degree),
+        **known_anchor(problem.world),
+        policy=deeppqr.policy.Logit(degree=degree),
         anchor_value="renewal",
         reward="linear",
     )
@@ -80,8 +82,6 @@ def _slope_error(theta) -> float:
 
 
 def _by_seed(steps: int, frame) -> Any:
-    from ._tables import MISSING, Table
-
     rows = []
     for row in frame.sort("seed").iter_rows(named=True):
         cells = [f"{row[f'theta {n}']:.3f} ({row[f'error {n}']:.3f})" for n in TERMS]
@@ -104,9 +104,6 @@ def _by_seed(steps: int, frame) -> Any:
 
 
 def _beside_published(steps: int, frame) -> Any:
-    from ._reward_recovery import PUBLISHED_SLOPES
-    from ._tables import Table, means
-
     own = lambda score: str(means(frame, ["steps"], score)[(steps,)])
     rows = [
         ["PQR, optimally weighted", own("slope_mse")],

@@ -1,12 +1,37 @@
 """Convergence: errors of r and Q against the number of decisions, and Theorem 2's terms."""
 
+from __future__ import annotations
+
+from dataclasses import replace
 from typing import Any, ClassVar
 
-from ._cells import PAPER_OPTIONS, cell_name, paper_cells
-from ._kinds import described
-from ._study import Option, Study, Task, choose
+import numpy as np
 
-METHODS = described("default", "paper", "paper-epochs")
+import deeppqr
+
+from .._claims import Claims, claim_below, scores_by
+from .._figures import Chart, chart_of, draw_charts
+from .._methods import METHODS, Estimate
+from .._problem import (
+    MAX_SCORED,
+    PAPER_OPTIONS,
+    Problem,
+    cell_name,
+    make_problem,
+    paper_cells,
+    scored_states,
+)
+from .._scores import NOTE_LENGTH, q_errors, reward_errors, timed
+from .._study import Option, Study, Task, check_choices
+from .._tables import Table, means, method_table, write_summary
+from ._regressions import (
+    anchor_regression,
+    kernel_complexity,
+    reward_regression,
+    unit_norm,
+)
+
+POSSIBLE_METHODS = ["default", "paper", "paper-epochs"]
 ERRORS = {
     "nmse": "error of r over its mean square",
     "q_nmse": "mean squared error of Q over its variance",
@@ -46,11 +71,13 @@ class Convergence(Study):
             nargs="+", default=[1_000, 10_000, 100_000, 1_000_000]
         ),
         "kernel_rows": Option(int, None, 1_000, "inputs of each labels' complexity", 2),
-        "methods": Option(str, "+", ["default", "paper"], f"among {', '.join(METHODS)}"),
+        "methods": Option(
+            str, "+", ["default", "paper"], f"among {', '.join(POSSIBLE_METHODS)}"
+        ),
     }
 
     def tasks(self, settings):
-        methods = choose("methods", settings["methods"], METHODS)
+        methods = check_choices("methods", settings["methods"], POSSIBLE_METHODS)
         rows = settings["kernel_rows"]
         tasks = []
         for steps in settings["steps"]:
@@ -63,14 +90,9 @@ class Convergence(Study):
         return tasks
 
     def run(self, task):
-        from ._convergence_fits import converge
-
         return [converge(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._paper_report import conclude
-        from ._tables import method_table
-
         found: list[Any] = []
         by_cell = sorted(frame.group_by("scale", "p"), key=lambda group: group[0])
         for (scale, p), part in by_cell:
@@ -82,12 +104,117 @@ class Convergence(Study):
         for score, words in ERRORS.items():
             _draw(by_cell, folder, score, words)
         _draw_bounds(by_cell, folder)
-        return conclude("Convergence", MEANING, found, frame, folder)
+        return write_summary("Convergence", MEANING, found, frame, folder)
+
+
+def converge(
+    cell: dict[str, Any], method: str, kernel_rows: int, seed: int
+) -> dict[str, Any]:
+    """The row of a method at one number of decisions."""
+    problem = make_problem(cell, seed)
+    # The same states for every number of decisions, so that errors can be compared.
+    states = scored_states(problem.world, MAX_SCORED, cell["units"], seed)
+    problem = replace(problem, states=states)
+    estimate, seconds = timed(METHODS[method], problem, seed)
+    assert estimate.fit is not None
+    assert estimate.q is not None
+    terms = bound_terms(problem, estimate.fit, kernel_rows=kernel_rows, seed=seed)
+    return {
+        **cell,
+        "method": method,
+        "given": estimate.given,
+        "seed": seed,
+        **reward_errors(problem, estimate),
+        **q_errors(problem.q, estimate.q(problem.states)),
+        **absolute_errors(problem, estimate),
+        **terms,
+        "kernel_rows": kernel_rows,
+        "demonstrator_kl": problem.demonstrator_kl,
+        "seconds": seconds,
+        "note": estimate.note[:NOTE_LENGTH],
+    }
+
+
+def absolute_errors(problem: Problem, estimate: Estimate) -> dict[str, float]:
+    """Mean absolute errors over states and actions as the optimal agent has them."""
+    assert estimate.q is not None
+    chance = np.exp(problem.log_policy)
+    gaps = {
+        "reward_mae": estimate.reward(problem.states) - problem.reward,
+        "q_mae": estimate.q(problem.states) - problem.q,
+    }
+    return {
+        name: float(np.mean(np.sum(chance * np.abs(gap), axis=1)))
+        for name, gap in gaps.items()
+    }
+
+
+def bound_terms(
+    problem: Problem, fit: deeppqr.Fit, *, kernel_rows: int, seed: int
+) -> dict[str, Any]:
+    r"""The terms of Theorem 2, and both bounds with its unknown constant C at one.
+
+    $$\frac{C}{1-\gamma} c_Q + \gamma^N \frac{2C}{1-\gamma}
+    + \frac{\gamma\alpha\epsilon_\pi}{1-\gamma}, \qquad
+    \frac{(1+\gamma)C}{1-\gamma} c_Q + c_r + \gamma^N C(1+\gamma)
+    + \frac{2\alpha\epsilon_\pi}{1-\gamma},$$
+    without the terms that vanish with n. FQI-I's labels are those of its last round, and
+    a direct solve has no N: nothing is missing.
+    """
+    discount, panel = fit.discount, problem.panel
+    rng = np.random.default_rng(seed)
+    at_anchor = panel.has_next & (panel.action == problem.anchor)
+    some = _distinct(panel, panel.state, at_anchor, kernel_rows, rng)
+    of_q = anchor_regression(fit, some)
+    both = np.column_stack([panel.state, panel.action])
+    some = _distinct(panel, both, panel.has_next, kernel_rows, rng)
+    of_reward = reward_regression(fit, some)
+    # The theorem's labels for FQI-I are the anchor's Q: g + discount V(s'), with g = 0.
+    q_term = kernel_complexity(of_q.state, discount * of_q.target)
+    inputs = np.column_stack([of_reward.state, of_reward.action])
+    reward_term = kernel_complexity(inputs, of_reward.target)
+    rounds = fit.provenance["rounds"]
+    missing = 0.0 if rounds is None else discount**rounds
+    gap = np.abs(fit.log_policy(problem.states) - problem.log_policy)
+    largest = fit.temperature * float(gap.max())
+    horizon = 1 / (1 - discount)
+    return {
+        "complexity_q": q_term,
+        "complexity_reward": reward_term,
+        "rows_q": len(of_q.target),
+        "rows_reward": len(of_reward.target),
+        "rounds": rounds,
+        "missing": missing,
+        "policy_error": float(np.mean(np.sum(np.exp(problem.log_policy) * gap, axis=1))),
+        "policy_error_max": float(gap.max()),
+        "q_bound": horizon * (q_term + 2 * missing + discount * largest),
+        "reward_bound": (1 + discount) * (horizon * q_term + missing)
+        + reward_term
+        + 2 * horizon * largest,
+    }
+
+
+def _distinct(
+    panel: deeppqr.Panel,
+    inputs: np.ndarray,
+    among: np.ndarray,
+    rows: int,
+    rng: np.random.Generator,
+) -> deeppqr.Panel:
+    """Some rows at random, one for each direction of the inputs.
+
+    Paths return to states where they have been, and the kernel depends on an input's
+    direction only.
+    """
+    order = rng.permutation(np.flatnonzero(among))[: 2 * rows]
+    unit = unit_norm(inputs[order])
+    _, first = np.unique(np.round(unit, 9), axis=0, return_index=True)
+    kept = np.zeros(len(panel), dtype=bool)
+    kept[order[np.sort(first)[:rows]]] = True
+    return panel.select(kept)
 
 
 def _terms(frame, where: str) -> Any:
-    from ._tables import Table, means
-
     columns = {term: means(frame, ["method", "steps"], term) for term in TERMS}
     rows = [
         [f"{method}, n = {steps:,}", *(str(columns[t][method, steps]) for t in TERMS)]
@@ -101,9 +228,6 @@ def _terms(frame, where: str) -> Any:
 
 def _draw(by_cell, folder, score: str, words: str) -> None:
     """A panel per scale and p."""
-    from ._figures import chart_of, draw_charts
-    from ._tables import means
-
     charts = [
         chart_of(
             means(part, ["method", "steps"], score),
@@ -119,9 +243,6 @@ def _draw(by_cell, folder, score: str, words: str) -> None:
 
 def _draw_bounds(by_cell, folder) -> None:
     """Absolute errors of r with their bound and its terms, a panel per cell and method."""
-    from ._figures import Chart, draw_charts
-    from ._tables import means
-
     shown = {
         "reward_bound": "bound of r's error, C = 1",
         "complexity_q": "FQI-I's labels",
@@ -144,9 +265,7 @@ def _draw_bounds(by_cell, folder) -> None:
 
 
 def _claims(frame, where: str) -> Any:
-    """Errors that fall with n, and stay below what bounds them."""
-    from ._claims import Claims, claim_below, scores_by
-
+    """That errors fall with n, and that they stay below their bounds."""
     claims = []
     fewest, most = frame["steps"].min(), frame["steps"].max()
     for method in frame["method"].unique(maintain_order=True):

@@ -1,30 +1,30 @@
 """PQR and NFXP on Rust's buses, on the sample and on draws of it."""
 
+from __future__ import annotations
+
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
 
-from ._rust_pqr import BINS, PARAMETERS, PRICES
-from ._table_ix import SAMPLES
+import deeppqr
 
-if TYPE_CHECKING:
-    from deeppqr.baselines import AbstractLaw
-    from deeppqr.panel import Panel
+from ..published import SAMPLES
 
-DISCOUNT = 0.9999
+DISCOUNT = 0.9999  # a month's, Rust's
+BINS = 90  # of 5,000 miles each, Rust's
 MONTHS = 12
-SEED = 0
-"""Of the bootstrap: replicate i draws the same buses in every run."""
+BOOTSTRAP_SEED = 0  # replicate i draws the same buses in every run
+PRICES = tuple(round(0.25 + 0.05 * number, 2) for number in range(28))
+"""Of an engine, as multiples of the estimated RC: 0.25 to 1.6."""
+PARAMETERS = ("RC", "theta11")
 COLUMNS = np.stack([np.ones(BINS), -0.001 * np.arange(BINS)], axis=1)
 """What RC and theta11 multiply in r(x, keep) = RC - 0.001 theta11 x."""
 
 
 def estimates(sample: str) -> list[dict[str, Any]]:
     """The rows of PQR, of NFXP and of NFXP's agents who do not look ahead."""
-    from deeppqr.baselines import NFXP, bus_costs
-
     panel, law, transition = _read(sample)
     start = time.perf_counter()
     fit = model().fit(panel)
@@ -37,7 +37,9 @@ def estimates(sample: str) -> list[dict[str, Any]]:
     rows = [{**mine, **about}]
     for part, discount in (("NFXP", DISCOUNT), ("myopic", 0.0)):
         start = time.perf_counter()
-        found = NFXP(discount, bus_costs("linear"), law).fit(panel)
+        found = deeppqr.baselines.NFXP(
+            discount, deeppqr.baselines.bus_costs("linear"), law
+        ).fit(panel)
         seconds = time.perf_counter() - start
         reward = found.reward(bins)
         # PQR's normalisation: what keeping earns beyond replacing.
@@ -56,18 +58,15 @@ def estimates(sample: str) -> list[dict[str, Any]]:
 
 def draws(sample: str, replicates: list[int]) -> list[dict[str, Any]]:
     """A row per replicate, as of PQR's estimate; failures say why."""
-    from deeppqr import bootstrap
-    from deeppqr.inference import RewardAt
-
     panel, _, transition = _read(sample)
     keep = panel.action_index("keep")
     bins = np.arange(float(BINS))[:, None]
-    found = bootstrap(
+    found = deeppqr.bootstrap(
         model(),
         panel,
-        RewardAt(bins, np.full(BINS, keep)),
+        deeppqr.inference.RewardAt(bins, np.full(BINS, keep)),
         replicates=range(*replicates),
-        seed=SEED,
+        seed=BOOTSTRAP_SEED,
         estimate=np.zeros(BINS),
     )
     rows = [
@@ -85,19 +84,18 @@ def draws(sample: str, replicates: list[int]) -> list[dict[str, Any]]:
     ]
 
 
-def model() -> Any:
+def model() -> deeppqr.PQR:
     """PQR with its defaults but for the policy, a quadratic logit, which is quick."""
-    from deeppqr import PQR
-    from deeppqr.policy import Logit
-
-    return PQR(discount=DISCOUNT, anchor="replace", policy=Logit(degree=2))
+    return deeppqr.PQR(
+        discount=DISCOUNT, anchor="replace", policy=deeppqr.policy.Logit(degree=2)
+    )
 
 
 def row(
     sample: str,
     part: str,
     keep: Float[np.ndarray, " state"],
-    panel: "Panel",
+    panel: deeppqr.Panel,
     transition: np.ndarray,
     discount: float = DISCOUNT,
 ) -> dict[str, Any]:
@@ -119,7 +117,7 @@ def row(
     }
 
 
-def visits(panel: "Panel") -> Float[np.ndarray, " state"]:
+def visits(panel: deeppqr.Panel) -> Float[np.ndarray, " state"]:
     """How often each bin was seen and the engine kept, where the next month was seen."""
     rows = panel.is_transition & (panel.action == panel.action_index("keep"))
     bins = panel.state[rows, 0].astype(np.int64)
@@ -138,12 +136,10 @@ def demand_for_engines(
     keep: Float[np.ndarray, " state"], transition: np.ndarray, discount: float
 ) -> Float[np.ndarray, " price"]:
     """Replacements per bus and year at each price; keeping comes first in the law."""
-    from deeppqr.counterfactual import demand
-
     reward = np.stack([keep, np.zeros(BINS)], axis=1)
     price = float(keep[0])  # RC: what a new engine in the place of a new one costs
     transfers = [price * (1.0 - multiple) for multiple in PRICES]
-    return demand(
+    return deeppqr.counterfactual.demand(
         reward,
         transition,
         discount=discount,
@@ -153,11 +149,10 @@ def demand_for_engines(
     )
 
 
-def _read(sample: str) -> "tuple[Panel, AbstractLaw, np.ndarray]":
+def _read(sample: str) -> tuple[deeppqr.Panel, Any, np.ndarray]:
     """The decisions, and the law of mileage: keeping comes first, then replacing."""
-    from deeppqr import datasets
-    from deeppqr.baselines import MileageIncrements
-
-    panel = datasets.bus(SAMPLES[sample])
-    law = MileageIncrements(counts=datasets.bus_increments(SAMPLES[sample]))
+    panel = deeppqr.datasets.bus(SAMPLES[sample])
+    law = deeppqr.baselines.MileageIncrements(
+        counts=deeppqr.datasets.bus_increments(SAMPLES[sample])
+    )
     return panel, law, law.fit(panel)[1].transition

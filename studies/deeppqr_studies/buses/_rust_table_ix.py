@@ -1,27 +1,38 @@
 """Rust's Table IX: every method and cost function on his buses, beside what he printed."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
-from ._study import Option, Study, Task, choose
-from ._table_ix import SAMPLES, SOURCE, TABLE_IX
+import numpy as np
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
+import deeppqr
 
-    from ._tables import Table
+from .._figures import open_figure
+from .._study import Option, Study, Task, check_choices
+from .._tables import MISSING, Table, write_markdown
+from ..published import SAMPLES, SOURCE, TABLE_IX
 
 FORMS = ["linear", "square root", "quadratic", "cubic", "hyperbolic"]
-METHODS: dict[str, str] = {
+ESTIMATORS: dict[str, Callable[..., Any]] = {
+    "nfxp-full": lambda *problem: deeppqr.baselines.NFXP(*problem, full=True),
+    "nfxp": lambda *problem: deeppqr.baselines.NFXP(*problem),
+    "npl": lambda *problem: deeppqr.baselines.NPL(*problem),
+    "ccp": lambda *problem: deeppqr.baselines.HotzMiller(*problem),
+    "tdccp": lambda discount, form, law: deeppqr.baselines.TDCCP(discount, form),
+}
+"""Estimators of a discount, a reward and a law; the first is Rust's own."""
+METHOD_NAMES = {
     "nfxp-full": "NFXP, full",
     "nfxp": "NFXP, two steps",
     "npl": "NPL",
     "ccp": "CCP",
     "tdccp": "TD-CCP",
 }
-"""By name, as the tables show them; the first is Rust's own."""
 LIKELIHOOD = "log-likelihood"
 
 
@@ -35,13 +46,13 @@ class RustTableIX(Study):
         "samples": Option(str, "+", list(SAMPLES), "groups of buses"),
         "discounts": Option(float, "+", [0.9999, 0.0], "the agent's"),
         "forms": Option(str, "+", FORMS, "cost functions"),
-        "methods": Option(str, "+", list(METHODS), "how theta is estimated"),
+        "methods": Option(str, "+", list(ESTIMATORS), "how theta is estimated"),
     }
 
     def tasks(self, settings):
-        samples = choose("samples", settings["samples"], SAMPLES)
-        forms = choose("forms", settings["forms"], dict.fromkeys(FORMS))
-        methods = choose("methods", settings["methods"], METHODS)
+        samples = check_choices("samples", settings["samples"], SAMPLES)
+        forms = check_choices("forms", settings["forms"], dict.fromkeys(FORMS))
+        methods = check_choices("methods", settings["methods"], ESTIMATORS)
         return [
             Task(
                 f"{sample}_beta={discount}_{form.replace(' ', '-')}_{method}",
@@ -57,8 +68,6 @@ class RustTableIX(Study):
         return measure(**task.parameters)
 
     def report(self, frame, folder):
-        from ._tables import write_markdown
-
         tables = [*published_tables(frame), *method_tables(frame), form_table(frame)]
         write_markdown("Rust's Table IX", tables, folder)
         latex = "\n\n".join(table.latex() for table in tables)
@@ -70,14 +79,13 @@ class RustTableIX(Study):
 
 def measure(sample: str, discount: float, form: str, method: str) -> list[dict[str, Any]]:
     """A row per parameter, and one for the log-likelihood."""
-    from deeppqr import datasets
-    from deeppqr.baselines import MileageIncrements, bus_costs
-
     groups = SAMPLES[sample]
-    panel = datasets.bus(groups)
-    law = MileageIncrements(counts=datasets.bus_increments(groups))
-    estimator = _estimator(method)(discount, bus_costs(form), law)
-    estimator.fit(panel)  # libraries load on the first call
+    panel = deeppqr.datasets.bus(groups)
+    law = deeppqr.baselines.MileageIncrements(
+        counts=deeppqr.datasets.bus_increments(groups)
+    )
+    estimator = ESTIMATORS[method](discount, deeppqr.baselines.bus_costs(form), law)
+    estimator.fit(panel)  # the first call loads libraries, which is not to be timed
     start = time.perf_counter()
     fit = estimator.fit(panel)
     seconds = time.perf_counter() - start
@@ -108,19 +116,6 @@ def measure(sample: str, discount: float, form: str, method: str) -> list[dict[s
     return [_with_published(row, printed) for row in rows]
 
 
-def _estimator(method: str) -> Callable[..., Any]:
-    """What makes an estimator of a discount, a reward and a law."""
-    from deeppqr.baselines import NFXP, NPL, TDCCP, HotzMiller
-
-    return {
-        "nfxp-full": lambda discount, form, law: NFXP(discount, form, law, full=True),
-        "nfxp": NFXP,
-        "npl": NPL,
-        "ccp": HotzMiller,
-        "tdccp": lambda discount, form, law: TDCCP(discount, form),
-    }[method]
-
-
 def _with_published(row: dict[str, Any], printed: Any) -> dict[str, Any]:
     found = printed.get(row["parameter"])
     if found is None:
@@ -134,16 +129,12 @@ def _with_published(row: dict[str, Any], printed: Any) -> dict[str, Any]:
     }
 
 
-def published_tables(frame: "pl.DataFrame") -> "list[Table]":
+def published_tables(frame: pl.DataFrame) -> list[Table]:
     """Rust's own estimator, NFXP with the full likelihood, beside his figures."""
-    import polars as pl
-
-    from ._tables import Table
-
     if "published" not in frame.columns:
         return []
     part = frame.filter(
-        pl.col("method") == next(iter(METHODS)), pl.col("published").is_not_null()
+        pl.col("method") == next(iter(ESTIMATORS)), pl.col("published").is_not_null()
     )
     columns = ["", "published", "(s.e.)", "ours", "(s.e.)", "difference"]
     tables = []
@@ -166,12 +157,8 @@ def published_tables(frame: "pl.DataFrame") -> "list[Table]":
     return tables
 
 
-def method_tables(frame: "pl.DataFrame") -> "list[Table]":
+def method_tables(frame: pl.DataFrame) -> list[Table]:
     """Linear costs by every method, with standard errors and seconds."""
-    import polars as pl
-
-    from ._tables import MISSING, Table
-
     part = frame.filter(pl.col("form") == "linear")
     tables = []
     for (sample, discount), rows in part.group_by(
@@ -188,21 +175,17 @@ def method_tables(frame: "pl.DataFrame") -> "list[Table]":
             ]
             totals = [by_name.get(name) for name in ("decisions", LIKELIHOOD)]
             cells += [f"{row['estimate']:.3f}" if row else MISSING for row in totals]
-            lines.append([METHODS[method], *cells, f"{found['seconds'][0]:.2f}"])
+            lines.append([METHOD_NAMES[method], *cells, f"{found['seconds'][0]:.2f}"])
         columns = ["method", "RC", "theta11", "LL decisions", "LL with moves", "seconds"]
         title = f"Linear costs, groups {sample}, discount {discount:g}: estimate (s.e.) "
         tables.append(Table(title + "[clustered by bus]", columns, lines))
     return tables
 
 
-def form_table(frame: "pl.DataFrame") -> "Table":
+def form_table(frame: pl.DataFrame) -> Table:
     """The decisions' log-likelihood by cost function, two-step NFXP if it was run."""
-    import polars as pl
-
-    from ._tables import MISSING, Table
-
     ran = set(frame["method"])
-    method = next(name for name in ("nfxp", *METHODS) if name in ran)
+    method = next(name for name in ("nfxp", *ESTIMATORS) if name in ran)
     part = frame.filter(pl.col("method") == method, pl.col("parameter") == "decisions")
     found = {
         (row["form"], row["sample"], row["discount"]): row["estimate"]
@@ -217,19 +200,13 @@ def form_table(frame: "pl.DataFrame") -> "Table":
         for form in dict.fromkeys(key[0] for key in found)
     ]
     columns = ["costs", *(f"{sample}, beta {discount:g}" for sample, discount in cells)]
-    return Table(f"Log-likelihood of decisions, {METHODS[method]}", columns, lines)
+    return Table(f"Log-likelihood of decisions, {METHOD_NAMES[method]}", columns, lines)
 
 
-def draw_costs(frame: "pl.DataFrame", folder: Path) -> None:
+def draw_costs(frame: pl.DataFrame, folder: Path) -> None:
     """The estimated cost of running a bus against its mileage, a panel per sample."""
-    import numpy as np
-    import polars as pl
-
-    from deeppqr.baselines import bus_costs
-    from ._figures import open_figure
-
     ran = set(frame["method"])
-    method = next(name for name in ("nfxp", *METHODS) if name in ran)
+    method = next(name for name in ("nfxp", *ESTIMATORS) if name in ran)
     discount = frame["discount"].max()
     part = frame.filter(pl.col("method") == method, pl.col("discount") == discount)
     samples = list(part["sample"].unique(maintain_order=True))
@@ -238,7 +215,7 @@ def draw_costs(frame: "pl.DataFrame", folder: Path) -> None:
         for axis, sample in zip(axes, samples, strict=True):
             chosen = part.filter(pl.col("sample") == sample)
             for (form,), rows in chosen.group_by(["form"], maintain_order=True):
-                reward = bus_costs(form)
+                reward = deeppqr.baselines.bus_costs(form)
                 by_name = dict(zip(rows["parameter"], rows["estimate"], strict=True))
                 theta = np.array([by_name[name] for name in reward.names])
                 theta[0] = 0.0

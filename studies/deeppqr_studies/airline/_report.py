@@ -1,22 +1,36 @@
-"""What the airline study says: tables, the paper's claims one by one, figures."""
+"""The report of the airline study: tables, the paper's claims one by one, figures."""
+
+from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from deeppqr.datasets import CARRIERS
-from ._airline import COMPETITORS, METHODS, POOLED
-from ._airline_figures import draw_bars, draw_competition, draw_likelihood, draw_map
-from ._airline_tables import Findings, full_name, interval
-from ._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims
-from ._tables import MISSING, Table, write_markdown
+import numpy as np
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
+import deeppqr
 
+from .._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims
+from .._figures import open_figure
+from .._tables import MISSING, Table, write_markdown
+from ._findings import Findings, full_name, interval
+from ._fits import COMPETITORS, POOLED
+
+DESCRIPTIONS = {
+    "default": "PQR with every stage chosen by itself",
+    "paper": "PQR.paper under the airline hyperparameters, steps read as gradient steps",
+    "paper-epochs": "the same, steps read as passes over the rows",
+    "splgd": "SPL-GD, planning for itself",
+    "logit": "a logit of serving on the state",
+    "network": "a network in its place",
+    "same": "same as last period, at the rates of periods 13 and 14",
+    "light": "PQR with a logit policy and joint estimation without networks",
+}
 EACH = "each"
+RANKED = ("default", "paper", "paper-epochs", "light")
+"""Methods whose most rewarding markets are shown."""
 NOTES = (
     "Discount 0.95, temperature 1, the anchor is to stay out, with reward 0. Fitted on "
-    "periods 13 and 14, each decision with the state that followed; foreseen: period 15. "
+    "periods 13 and 14, each decision with the state that followed; predicted: period 15. "
     "Populations and flights enter in logarithms.\n"
     "Errors of log-likelihoods are clustered by market. Rewards: markets drawn with "
     "replacement; the draws refit a lighter version (a logit policy, joint estimation "
@@ -25,9 +39,17 @@ NOTES = (
     "its own. `outside`: more than half of these states lie farther from any that was seen "
     "than markets usually lie from each other."
 )
+DRAWN_METHODS = ("default", "paper", "paper-epochs", "splgd", "logit", "network", "same")
+AT_THE_EDGE = {
+    "Anchorage": (-127.0, 31.5),
+    "Honolulu": (-127.0, 27.5),
+    "Kahului": (-124.0, 26.5),
+    "San Juan": (-70.0, 26.5),
+}
+"""Longitude and latitude at which the map shows areas that lie far outside it."""
 
 
-def report(frame: "pl.DataFrame", folder: Path) -> str:
+def report(frame: pl.DataFrame, folder: Path) -> str:
     """Write the tables and figures; return the tables and the claims as text."""
     found = Findings(frame)
     tables = [_data(found), _likelihood(found)]
@@ -42,25 +64,22 @@ def report(frame: "pl.DataFrame", folder: Path) -> str:
         if method in RANKED:
             draw_bars(found, folder, method)
     draw_likelihood(found, folder)
-    never = "\n".join(row["note"] for row in found.said("never"))
+    never = "\n".join(row["note"] for row in found.rows_of("never"))
     parts = [table for table in tables if table is not None]
     write_markdown("The airline study", parts, folder)
-    told = f"{full_name('TW')}: {never}" if never else ""
-    said = [NOTES, told, *(part.text() for part in parts), _failed(found)]
-    return "\n\n".join(each for each in said if each)
-
-
-RANKED = ("default", "paper", "paper-epochs", "light")
+    refusal = f"{full_name('TW')}: {never}" if never else ""
+    texts = [NOTES, refusal, *(part.text() for part in parts), _failed(found)]
+    return "\n\n".join(text for text in texts if text)
 
 
 def _data(found: Findings) -> Table:
-    rows = [[row["check"], row["found"]] for row in found.said("data")]
+    rows = [[row["check"], row["found"]] for row in found.rows_of("data")]
     return Table("The data, checked", ["check", "found"], rows)
 
 
 def _failed(found: Findings) -> str:
     """Of the bootstrap: errors that leave many replicates out are too small."""
-    rows = found.said("failure")
+    rows = found.rows_of("failure")
     if not rows:
         return ""
     first = rows[0]
@@ -119,14 +138,16 @@ def _best(found: Findings, method: str) -> Table:
             ends = interval(market) if method in ("default", "light") else None
             rows.append(
                 [
-                    CARRIERS[carrier] if number == 1 else "",
+                    deeppqr.datasets.CARRIERS[carrier] if number == 1 else "",
                     market.name,
                     f"{market.reward:.2f}",
                     f"[{ends[0]:.2f}, {ends[1]:.2f}]" if ends else MISSING,
                     MISSING if market.top_share is None else f"{market.top_share:.0%}",
                 ]
             )
-    title = f"The five most rewarding markets of each carrier, {method}: {METHODS[method]}"
+    title = (
+        f"The five most rewarding markets of each carrier, {method}: {DESCRIPTIONS[method]}"
+    )
     columns = ["carrier", "market", "reward", "95 % interval", "in the top five of draws"]
     return Table(title, columns, rows)
 
@@ -144,7 +165,7 @@ def _competition(found: Findings) -> Table | None:
             first = quantity == "reward"
             rows.append(
                 [
-                    f"{CARRIERS[carrier]}, {quantity}",
+                    f"{deeppqr.datasets.CARRIERS[carrier]}, {quantity}",
                     *values,
                     f"{change:{form}}{spread}",
                     ", ".join(dict.fromkeys(curve.marks)) if first else "",
@@ -164,8 +185,8 @@ def _claims(found: Findings) -> Claims:
     for method in ("default", "paper", "paper-epochs"):
         if method in found.methods and "AA" in found.carriers:
             claims.append(_at_dallas(found, method))
-    claims += _foreseen(found)
-    claims += _competitors(found)
+    claims += _prediction_claims(found)
+    claims += _competition_claims(found)
     return Claims("The paper's claims", claims)
 
 
@@ -183,7 +204,7 @@ def _at_dallas(found: Findings, method: str) -> Claim:
     return Claim(text, verdict, numbers)
 
 
-def _foreseen(found: Findings) -> list[Claim]:
+def _prediction_claims(found: Findings) -> list[Claim]:
     claims = []
     for method, over in (("default", "splgd"), ("default", "same"), ("paper", "splgd")):
         if not {method, over} <= set(found.methods):
@@ -206,7 +227,7 @@ def _foreseen(found: Findings) -> list[Claim]:
     return claims
 
 
-def _competitors(found: Findings) -> list[Claim]:
+def _competition_claims(found: Findings) -> list[Claim]:
     change = {}
     for carrier in found.carriers:
         curve = found.competition(carrier, "default")
@@ -239,3 +260,109 @@ def _competitors(found: Findings) -> list[Claim]:
         numbers = f"from 5 to 9: {size:+.3f}{about}; serving more: {', '.join(rising)}"
         claims.append(Claim(text, verdict, numbers))
     return claims
+
+
+def draw_bars(found: Findings, folder: Path, method: str) -> None:
+    """A panel per carrier: its five most rewarding markets, with intervals."""
+    name = f"top-markets-{method}"
+    with open_figure(folder, name, len(found.carriers), height=2.4) as axes:
+        for axis, carrier in zip(axes, found.carriers, strict=True):
+            best = found.best(carrier, method)[::-1]
+            rewards = [market.reward for market in best]
+            place = np.arange(len(best))
+            axis.barh(place, rewards, color="C0", alpha=0.8, height=0.6)
+            for at, market in zip(place, best, strict=True):
+                ends = interval(market)
+                if ends and method == "default":
+                    axis.plot(ends, [at, at], color="0.2", linewidth=0.9)
+            axis.set_yticks(place, [market.name for market in best], fontsize=6)
+            axis.axvline(0.0, color="0.6", linewidth=0.8)
+            axis.set_title(deeppqr.datasets.CARRIERS[carrier])
+            axis.set_xlabel("reward of serving")
+
+
+def draw_map(found: Findings, folder: Path) -> None:
+    """A panel per carrier: all areas, and lines for its five most rewarding markets."""
+    with open_figure(
+        folder, "map", len(found.carriers), height=2.2, sharex=True, sharey=True
+    ) as axes:
+        points = np.array([_where(place) for place in deeppqr.datasets.PLACES])
+        for axis, carrier in zip(axes, found.carriers, strict=True):
+            axis.scatter(*points.T, s=3, color="0.7", linewidths=0)
+            named = set()
+            for market in found.best(carrier, "default"):
+                ends = [deeppqr.datasets.PLACES[code - 1] for code in market.places]
+                axis.plot(*np.array([_where(end) for end in ends]).T, color="C3", lw=0.9)
+                named.update(ends)
+            for place in named:
+                at = _where(place)
+                axis.plot(*at, "o", color="C3", markersize=2.5)
+                axis.annotate(
+                    place.name, at, (2, 2), textcoords="offset points", fontsize=5
+                )
+            axis.set_title(deeppqr.datasets.CARRIERS[carrier])
+            axis.set_aspect(1.25)
+            axis.set_xticks([])
+            axis.set_yticks([])
+
+
+def draw_competition(found: Findings, folder: Path, quantity: str, label: str) -> None:
+    """A panel per carrier: an average against the number of competitors, with a band.
+
+    Hollow where the changed states leave the data's support.
+    """
+    name = f"competition-{quantity}"
+    with open_figure(folder, name, len(found.carriers), height=2.6) as axes:
+        for axis, carrier in zip(axes, found.carriers, strict=True):
+            curve = found.competition(carrier, "default")
+            if curve is None:
+                continue
+            band = curve.band(quantity)
+            if band is not None:
+                axis.fill_between(COMPETITORS, *band, color="C0", alpha=0.2, linewidth=0)
+            values = getattr(curve, quantity)
+            axis.plot(COMPETITORS, values, color="C0", linewidth=1.0)
+            for at, value, mark in zip(COMPETITORS, values, curve.marks, strict=True):
+                face = "white" if mark == "outside" else "C0"
+                axis.plot(at, value, "o", markersize=4, color="C0", markerfacecolor=face)
+            axis.set_title(deeppqr.datasets.CARRIERS[carrier])
+            axis.set_xticks(COMPETITORS)
+            axis.set_xlabel("non-stop competitors")
+            axis.set_ylabel(label)
+
+
+def draw_likelihood(found: Findings, folder: Path) -> None:
+    """Negative log-likelihood of period 15 by carrier and method."""
+    methods = [
+        method for method in DRAWN_METHODS if method in found.methods
+    ] or found.methods
+    with open_figure(folder, "likelihood", 2, sharey=True) as axes:
+        for axis in axes:
+            for number, method in enumerate(methods):
+                gains = [found.gain(carrier, method) for carrier in found.carriers]
+                at = np.arange(len(gains)) + 0.1 * (number - len(methods) / 2)
+                axis.errorbar(
+                    [-gain.mean if gain else np.nan for gain in gains],
+                    at,
+                    xerr=[gain.error if gain else 0.0 for gain in gains],
+                    fmt="osD^vP*"[number % 7],
+                    markersize=3,
+                    elinewidth=0.6,
+                    label=method,
+                )
+            axis.set_yticks(
+                range(len(found.carriers)), [full_name(code) for code in found.carriers]
+            )
+            axis.set_xlabel("negative log-likelihood")
+        worst = [found.gain(carrier, "same") for carrier in found.carriers]
+        axes[1].set_xlim(
+            0.0, 1.3 * max([-gain.mean for gain in worst if gain], default=1.0)
+        )
+        axes[0].set_title("period 15, per decision")
+        axes[1].set_title("the same, nearer")
+        axes[0].invert_yaxis()
+        axes[1].legend(loc="upper left", bbox_to_anchor=(1.0, 1.0))
+
+
+def _where(place) -> tuple[float, float]:
+    return AT_THE_EDGE.get(place.name) or (place.longitude, place.latitude)

@@ -1,14 +1,21 @@
-"""Sensitivity: the agent's discount or temperature is not what estimators are told."""
+"""Sensitivity: the agent's discount or temperature is not the one estimators assume."""
+
+from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
-from ._kinds import all_but, kinds
-from ._study import Option, Study, choose
+from .._claims import Claims, claim_below, scores_by
+from .._figures import chart_of, draw_charts
+from .._methods import METHODS, methods_without, pqr_kinds
+from .._problem import PAPER_OPTIONS, cell_tasks_of, make_problem, paper_cells
+from .._scores import anchor_share, other_errors, reward_errors, try_method
+from .._study import Option, Study, check_choices
+from .._tables import means, score_tables, write_summary
 
 ASSUMED = {"discount": 0.9, "temperature": 1.0}
-METHODS = all_but("oracle", "one-parameter")
-"""The oracle cannot be misled, and the other is for buses."""
+POSSIBLE_METHODS = methods_without("oracle", "one-parameter")
+"""The oracle knows the truth, whatever it is told, and the other is for buses."""
+COLUMNS = ("nmse", "mse", "correlation", "q_mse", "policy_kl")
 DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression", "maxent", "zero"]
 WORDS = {"discount": "true discount", "temperature": "true temperature"}
 ABOUT = (
@@ -30,7 +37,9 @@ class Sensitivity(Study):
         "p": PAPER_OPTIONS["p"]._replace(default=[10]),
         "discounts": Option(float, "*", [0.0, 0.5, 0.9], "true ones; 0.9 is assumed"),
         "temperatures": Option(float, "*", [0.1, 0.5, 1.0], "true ones; 1 is assumed"),
-        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
+        "methods": Option(
+            str, "+", DEFAULT_METHODS, f"among {', '.join(POSSIBLE_METHODS)}"
+        ),
     }
 
     def tasks(self, settings):
@@ -38,7 +47,7 @@ class Sensitivity(Study):
             {**ASSUMED, name: value}
             for name in ASSUMED
             for value in settings[f"{name}s"]
-            # An agent as assumed belongs to both series.
+            # The agent whose values are the assumed ones belongs to both series.
             if name == "discount" or {**ASSUMED, name: value} != ASSUMED
         ]
         if ASSUMED["temperature"] in settings["temperatures"] and ASSUMED not in agents:
@@ -48,18 +57,13 @@ class Sensitivity(Study):
             for cell in paper_cells(settings)
             for agent in agents
         ]
-        methods = choose("methods", settings["methods"], METHODS)
+        methods = check_choices("methods", settings["methods"], POSSIBLE_METHODS)
         return cell_tasks_of(cells, settings["seeds"], "method", methods)
 
     def run(self, task):
-        from ._paper_rows import sensitivity_row
-
         return [sensitivity_row(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._figures import draw_charts
-        from ._paper_report import conclude, score_tables
-
         parts, charts = [], []
         for (p, scale), part in frame.group_by(["p", "scale"], maintain_order=True):
             where = f"p = {p:g}, scale {scale:g}"
@@ -70,13 +74,21 @@ class Sensitivity(Study):
                 charts.append(_chart(series, name, where))
             parts += _claims(part, where)
         draw_charts(charts, folder, "sensitivity")
-        return conclude("Sensitivity", ABOUT, parts, frame, folder)
+        return write_summary("Sensitivity", ABOUT, parts, frame, folder)
+
+
+def sensitivity_row(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
+    """Errors over the actions other than the anchor."""
+    problem = make_problem(cell, seed)
+    estimate, row = try_method(cell, METHODS, method, problem, seed)
+    row |= {"anchor_share": anchor_share(problem), **dict.fromkeys(COLUMNS)}
+    if estimate is None:
+        return row
+    errors = {**reward_errors(problem, estimate), **other_errors(problem, estimate)}
+    return {**row, **errors}
 
 
 def _chart(frame, name: str, where: str) -> Any:
-    from ._figures import chart_of
-    from ._tables import means
-
     return chart_of(
         means(frame, ["method", name], "nmse"),
         title=where,
@@ -88,14 +100,12 @@ def _chart(frame, name: str, where: str) -> Any:
 
 
 def _claims(frame, where: str) -> list[Any]:
-    from ._claims import Claims, claim_below, scores_by
-
     def scores(method: str, discount: float = 0.9, temperature: float = 1.0):
         agent = frame.filter(discount=discount, temperature=temperature)
         return scores_by(agent, "nmse", method=method)
 
     blocks = []
-    for pqr in kinds(frame):
+    for pqr in pqr_kinds(frame):
         pairs = {
             "at discount 0 MaxEnt-IRL is better than PQR": (
                 scores("maxent", 0.0),

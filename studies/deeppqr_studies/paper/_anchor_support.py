@@ -1,17 +1,39 @@
-"""Anchor support: what becomes of the estimates as the anchor becomes rare."""
+"""Anchor support: the errors of the estimates as the anchor becomes rare."""
+
+from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from ._cells import PAPER_OPTIONS, cell_tasks_of, paper_cells
-from ._kinds import all_but, kinds
-from ._study import Option, Study, choose
-from ._tables import REFUSED
+import numpy as np
+import polars as pl
 
-METHODS = all_but("one-parameter")
-"""That one is for buses."""
+from .._claims import (
+    AGREES,
+    DISAGREES,
+    UNDECIDED,
+    Claim,
+    Claims,
+    claim_below,
+    scores_by,
+)
+from .._figures import chart_of, draw_charts
+from .._methods import METHODS, methods_without, pqr_kinds
+from .._problem import PAPER_OPTIONS, cell_tasks_of, make_problem, paper_cells
+from .._scores import anchor_share, try_method
+from .._study import Option, Study, check_choices
+from .._tables import REFUSED, Table, means, score_tables, write_summary
+
+POSSIBLE_METHODS = methods_without("one-parameter")  # that one is for buses
 DEFAULT_METHODS = ["default", "paper", "paper-epochs", "regression", "oracle"]
-FAILS = 1.0
-"""The NMSE of who knows the premium and nothing else."""
+FAILS = 1.0  # the NMSE of an estimate that knows the premium and nothing else
+OVERLAP = ("anchor_share", "anchor_share_rarest", "anchor_min_prob")
+"""The diagnostics that say whether the anchor is taken often enough."""
+VERDICTS = ("ok", "watch", "trouble")
+COLUMNS = (
+    *("mse", "nmse", "level_error"),
+    *(f"{name}_verdict" for name in OVERLAP),
+    "overlap",
+)
 WARNED = ("watch", "trouble", REFUSED)
 ABOUT = (
     "A premium is added to the reward of every action but the anchor, so that the anchor "
@@ -34,11 +56,13 @@ class AnchorSupport(Study):
         "premium": Option(
             float, "+", [0.0, 1.5, 3.0, 4.5, 5.5], "reward added to all actions but one"
         ),
-        "methods": Option(str, "+", DEFAULT_METHODS, f"among {', '.join(METHODS)}"),
+        "methods": Option(
+            str, "+", DEFAULT_METHODS, f"among {', '.join(POSSIBLE_METHODS)}"
+        ),
     }
 
     def tasks(self, settings):
-        methods = choose("methods", settings["methods"], METHODS)
+        methods = check_choices("methods", settings["methods"], POSSIBLE_METHODS)
         cells = [
             {**cell, "premium": premium}
             for cell in paper_cells(settings)
@@ -47,14 +71,9 @@ class AnchorSupport(Study):
         return cell_tasks_of(cells, settings["seeds"], "method", methods)
 
     def run(self, task):
-        from ._paper_rows import support_row
-
         return [support_row(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._figures import draw_charts
-        from ._paper_report import conclude, score_tables
-
         parts, charts = [], []
         for (p, scale), part in frame.group_by(["p", "scale"], maintain_order=True):
             where = f"p = {p:g}, scale {scale:g}"
@@ -67,15 +86,37 @@ class AnchorSupport(Study):
             parts += [*_verdicts(part, where), _claims(part, where)]
             charts.append(_chart(part, where))
         draw_charts(charts, folder, "anchor-support")
-        return conclude("Anchor support", ABOUT, parts, frame, folder)
+        return write_summary("Anchor support", ABOUT, parts, frame, folder)
+
+
+def support_row(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
+    """Errors relative to the reward without its premium, and what the diagnostics say."""
+    problem = make_problem(cell, seed)
+    estimate, row = try_method(cell, METHODS, method, problem, seed)
+    row["anchor_share"] = anchor_share(problem)
+    row["expected_share"] = float(np.exp(problem.log_policy[:, problem.anchor]).mean())
+    row |= dict.fromkeys(COLUMNS)
+    if estimate is None:
+        return {**row, "overlap": REFUSED}
+    gap, truth = (
+        np.delete(reward, problem.anchor, axis=1)
+        for reward in (estimate.reward(problem.states) - problem.reward, problem.reward)
+    )
+    size = np.mean((truth - problem.world.premium) ** 2)
+    row |= {
+        "mse": float(np.mean(gap**2)),
+        "nmse": float(np.mean(gap**2) / size),
+        "level_error": float(gap.mean()),
+    }
+    if estimate.diagnostics is not None:
+        verdicts = {name: estimate.diagnostics[name].verdict for name in OVERLAP}
+        row |= {f"{name}_verdict": verdict for name, verdict in verdicts.items()}
+        row["overlap"] = max(verdicts.values(), key=VERDICTS.index)
+    return row
 
 
 def _verdicts(frame, where: str) -> list[Any]:
     """By premium: the anchor's share, and in how many fits each verdict was given."""
-    import polars as pl
-
-    from ._tables import Table
-
     judged = frame.filter(pl.col("overlap").is_not_null())
     if judged.is_empty():
         return []
@@ -92,11 +133,9 @@ def _verdicts(frame, where: str) -> list[Any]:
 
 
 def _claims(frame, where: str) -> Any:
-    from ._claims import Claims, claim_below, scores_by
-
     first, last = frame["premium"].min(), frame["premium"].max()
     found = []
-    for method in kinds(frame):
+    for method in pqr_kinds(frame):
         if first != last:
             scores = [
                 scores_by(frame, "nmse", method=method, premium=premium)
@@ -110,8 +149,6 @@ def _claims(frame, where: str) -> Any:
 
 def _warned(frame, method: str) -> Any:
     """Whether the diagnostics object to every fit that fails."""
-    from ._claims import AGREES, DISAGREES, UNDECIDED, Claim
-
     fits = list(zip(frame["nmse"], frame["overlap"], strict=True))
     failed = [overlap for nmse, overlap in fits if nmse is None or nmse > FAILS]
     missed = sum(overlap not in WARNED for overlap in failed)
@@ -128,9 +165,6 @@ def _warned(frame, method: str) -> Any:
 
 
 def _chart(frame, where: str) -> Any:
-    from ._figures import chart_of
-    from ._tables import means
-
     shares = {
         premium: f"{100 * frame.filter(premium=premium)['anchor_share'].mean():.2g}"
         for premium in frame["premium"].unique()

@@ -1,23 +1,58 @@
 """Q recovery: the error of Q as the paper's networks are trained, beside MaxEnt-IRL's."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
 from typing import Any, ClassVar
 
-from deeppqr._errors import DataError
-from ._cells import PAPER_OPTIONS, cell_name, paper_cells
-from ._kinds import described, kinds
-from ._study import Option, Study, Task, choose
+import numpy as np
+import polars as pl
 
-METHODS = {
-    **described("paper", "paper-epochs", "default"),
+import deeppqr
+
+from .._claims import Claims, claim_at_every, scores_over
+from .._figures import Chart, draw_charts
+from .._methods import DESCRIPTIONS, Estimate, default, paper, paper_epochs, pqr_kinds
+from .._problem import PAPER_OPTIONS, cell_name, known_anchor, make_problem, paper_cells
+from .._scores import NOTE_LENGTH, other_errors, q_errors, timed
+from .._study import Option, Study, Task, check_choices
+from .._tables import Table, means, method_table, write_summary
+
+METHOD_DESCRIPTIONS = {
+    **{name: DESCRIPTIONS[name] for name in ("paper", "paper-epochs", "default")},
     "maxent": "MaxEnt-IRL given the true Q at the origin, as in the paper",
     "maxent-raw": "MaxEnt-IRL given nothing: its energies as they are",
 }
 TRAINED = ("paper", "paper-epochs")
-"""Methods whose training can be stopped on the way."""
+"""Methods of which a share of the training can be run."""
 SCORES = {
     "q_mse": "mean squared error of Q",
     "q_nmse": "mean squared error of Q over its variance",
     "q_centred_nmse": "error of Q's differences between actions over their variance",
+}
+
+
+def maxent_q(world: Any, panel: deeppqr.Panel, seed: int, *, know_origin: bool) -> Estimate:
+    """MaxEnt-IRL's energies read as Q, shifted to the true Q(0, anchor) if it is known."""
+    origin = None
+    if know_origin:
+        zero, label = np.zeros(world.p), known_anchor(world)["anchor"]
+        at_zero = world.q(zero[None])[0, panel.action_index(label)]
+        origin = (zero, label, float(at_zero))
+    baseline = deeppqr.baselines.MaxEntIRL(world.temperature, q_at_origin=origin, seed=seed)
+    fit = baseline.fit(panel)
+    return Estimate(
+        fit.reward, q=fit.reward, log_policy=fit.log_policy, given=fit.given, note=fit.note
+    )
+
+
+FITS: dict[str, Callable[..., Estimate]] = {
+    "paper": paper,
+    "paper-epochs": paper_epochs,
+    "default": default,
+    "maxent": partial(maxent_q, know_origin=True),
+    "maxent-raw": partial(maxent_q, know_origin=False),
 }
 
 
@@ -31,11 +66,11 @@ class QRecovery(Study):
         "progress": Option(
             float, "+", [0.1, 0.25, 0.5, 1.0], "shares of the paper's training steps"
         ),
-        "methods": Option(str, "+", list(METHODS), f"among {', '.join(METHODS)}"),
+        "methods": Option(str, "+", list(FITS), f"among {', '.join(FITS)}"),
     }
 
     def tasks(self, settings):
-        methods = choose("methods", settings["methods"], METHODS)
+        methods = check_choices("methods", settings["methods"], FITS)
         _refuse_other_shares(settings["progress"])
         tasks = []
         for cell in paper_cells(settings):
@@ -48,15 +83,9 @@ class QRecovery(Study):
         return tasks
 
     def run(self, task):
-        from ._q_recovery_fits import recover_q
-
         return [recover_q(**task.parameters)]
 
     def report(self, frame, folder):
-        import polars as pl
-
-        from ._paper_report import conclude
-
         frame = frame.with_columns(pl.col("progress").cast(pl.Float64))
         found: list[Any] = [_methods_table(frame)]
         for (scale,), part in sorted(frame.group_by("scale"), key=lambda group: group[0]):
@@ -64,13 +93,35 @@ class QRecovery(Study):
                 found.append(_table(part, f"scale {scale:g}: {words}", score))
                 _draw(part, folder, f"{score.replace('_', '-')}-scale-{scale:g}", score)
             found.append(_claims(part, scale))
-        return conclude("Q recovery", None, found, frame, folder)
+        return write_summary("Q recovery", None, found, frame, folder)
+
+
+def recover_q(
+    cell: dict[str, Any], method: str, progress: float | None, seed: int
+) -> dict[str, Any]:
+    """The row of a method: errors of its Q at fresh states of the demonstrations."""
+    problem = make_problem(cell, seed)
+    fit = FITS[method] if progress is None else partial(FITS[method], progress=progress)
+    estimate, seconds = timed(fit, problem, seed)
+    assert estimate.q is not None
+    return {
+        **cell,
+        "method": method,
+        "progress": progress,
+        "given": estimate.given,
+        "seed": seed,
+        **q_errors(problem.q, estimate.q(problem.states)),
+        "policy_kl": other_errors(problem, estimate)["policy_kl"],
+        "demonstrator_kl": problem.demonstrator_kl,
+        "seconds": seconds,
+        "note": estimate.note[:NOTE_LENGTH],
+    }
 
 
 def _refuse_other_shares(progress: list[float]) -> None:
     wrong = [share for share in progress if not 0 < share <= 1]
     if wrong:
-        raise DataError(
+        raise deeppqr.DataError(
             "`progress` must be shares of the training, above 0 and at most 1, but "
             f"{wrong[0]:g} is among them. 0.25 stops after a quarter of the steps."
         )
@@ -82,19 +133,13 @@ def _label(cell: dict[str, Any], method: str, progress: float | None, seed: int)
 
 
 def _methods_table(frame) -> Any:
-    from ._tables import Table
-
     known = frame.select("method", "given").unique(maintain_order=True).rows()
-    rows = [[f"{method}: {METHODS[method]}", given] for method, given in known]
+    rows = [[f"{method}: {METHOD_DESCRIPTIONS[method]}", given] for method, given in known]
     return Table("What was run", ["method", "given"], rows)
 
 
 def _table(frame, title: str, score: str) -> Any:
     """A row per method and share of training, a column per p."""
-    import polars as pl
-
-    from ._tables import method_table
-
     share = pl.format("{}, {} % of training", "method", (100 * pl.col("progress")).round(1))
     named = pl.when(pl.col("progress").is_null()).then("method").otherwise(share)
     relabelled = frame.with_columns(named.alias("method"))
@@ -103,11 +148,6 @@ def _table(frame, title: str, score: str) -> Any:
 
 def _draw(frame, folder, name: str, score: str) -> None:
     """A panel per p: curves over training, dashed levels of what has no such training."""
-    import polars as pl
-
-    from ._figures import Chart, draw_charts
-    from ._tables import means
-
     charts = []
     for (p,), part in sorted(frame.group_by("p"), key=lambda group: group[0]):
         curves, whole = (
@@ -133,10 +173,6 @@ def _draw(frame, folder, name: str, score: str) -> None:
 
 def _claims(frame, scale: float) -> Any:
     """What the paper says of its figure, judged at every p where both sides have run."""
-    import polars as pl
-
-    from ._claims import Claims, claim_at_every, scores_over
-
     claims: list[Any] = []
 
     def errors(method: str, progress: float | None = None) -> dict[Any, Any]:
@@ -149,7 +185,7 @@ def _claims(frame, scale: float) -> Any:
             claims.append(claim)
 
     maxent = errors("maxent")
-    for method in kinds(frame):
+    for method in pqr_kinds(frame):
         whole = errors(method, 1.0 if method in TRAINED else None)
         text = f"With sufficient training, Q by {method} is more accurate than by maxent"
         smaller(text, whole, maxent)

@@ -1,20 +1,24 @@
-"""The airline study's rows as arrays: likelihoods, rewards, effects of competition."""
+"""The rows of the airline study as likelihoods, rewards and effects of competition."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
+from scipy.special import ndtri
 
-from deeppqr.datasets import CARRIERS
-from deeppqr.inference import clustered_covariance, normal_interval, sup_t_bands_of_draws
-from ._airline import COMPETITORS, IDENTIFIED, LEVEL, POOLED, TOP
-from ._airline_data import every_row
+import deeppqr
 
-if TYPE_CHECKING:
-    import polars as pl
+from ._fits import COMPETITORS, POOLED, TOP, every_row
+
+IDENTIFIED = ("AA", "AS", "B6", "CO", "DL", "HP", "NW", "OTHER", "UA", "US", "WN")
+"""Carriers that both serve markets and stay out of others."""
+LEVEL = 0.95
 
 
 class Gain(NamedTuple):
@@ -52,13 +56,11 @@ class Market:
 class Findings:
     """Everything the report is made of."""
 
-    frame: "pl.DataFrame"
+    frame: pl.DataFrame
 
     @cached_property
-    def markets(self) -> "pl.DataFrame":
+    def markets(self) -> pl.DataFrame:
         """A row per market, carrier, sample and method; of the first seed."""
-        import polars as pl
-
         rows = self.frame.filter(pl.col("kind") == "market")
         return rows.filter(pl.col("seed") == rows["seed"].min())
 
@@ -70,13 +72,9 @@ class Findings:
     def methods(self) -> list[str]:
         return list(dict.fromkeys(self.markets["method"]))
 
-    def loglik(
-        self, sample: str, method: str, present: int | None = None
-    ) -> "pl.DataFrame":
+    def loglik(self, sample: str, method: str, present: int | None = None) -> pl.DataFrame:
         """Log-likelihoods of period 15 by market; `sample` may be "each", all carriers
         with a fit of their own."""
-        import polars as pl
-
         found = self.markets.filter(pl.col("method") == method)
         if sample == "each":
             found = found.filter(pl.col("sample") != POOLED)
@@ -103,13 +101,11 @@ class Findings:
         total, rows = found["loglik"].to_numpy(), found["rows"].to_numpy()
         mean = total.sum() / rows.sum()
         influence = (total - mean * rows) / rows.sum()
-        variance = clustered_covariance(influence[:, None])[0, 0]
+        variance = deeppqr.inference.clustered_covariance(influence[:, None])[0, 0]
         return Gain(float(mean), float(np.sqrt(variance)))
 
     def best(self, sample: str, method: str, carrier: str | None = None) -> list[Market]:
         """A carrier's five most rewarding markets."""
-        import polars as pl
-
         carrier = carrier or sample
         rows = self.markets.filter(
             pl.col("sample") == sample,
@@ -125,8 +121,6 @@ class Findings:
 
     def spread(self, carrier: str) -> Mapping[int, tuple[float, float]]:
         """By market: the standard error of its reward, the share of draws in the top."""
-        import polars as pl
-
         if "draws" not in self.frame.columns:
             return {}
         rows = self.frame.filter(pl.col("kind") == "spread", pl.col("sample") == carrier)
@@ -142,8 +136,6 @@ class Findings:
 
     def hubs(self, carrier: str) -> dict[str, float]:
         """The share of draws in which the best five markets all have an area in common."""
-        import polars as pl
-
         rows = self.frame.filter(pl.col("kind") == "hub", pl.col("sample") == carrier)
         if rows.is_empty():
             return {}
@@ -161,10 +153,8 @@ class Findings:
             n: (name, (start, end)) for n, name, start, end in frame.select(columns).rows()
         }
 
-    def competition(self, carrier: str, method: str) -> "Competition | None":
+    def competition(self, carrier: str, method: str) -> Competition | None:
         """Mean reward and chance of serving by the number of competitors."""
-        import polars as pl
-
         if "competition" not in set(self.frame["kind"]):
             return None
         rows = self.frame.filter(
@@ -196,10 +186,8 @@ class Findings:
             rows["near"].to_numpy(),
         )
 
-    def said(self, kind: str) -> list[dict[str, Any]]:
+    def rows_of(self, kind: str) -> list[dict[str, Any]]:
         """Rows of a kind, as they are."""
-        import polars as pl
-
         return list(self.frame.filter(pl.col("kind") == kind).iter_rows(named=True))
 
 
@@ -220,7 +208,9 @@ class Competition:
         estimate, drawn = getattr(self, quantity), getattr(self, f"drawn_{quantity}")
         if len(drawn) < 2:
             return None
-        found = sup_t_bands_of_draws(np.array(COMPETITORS), estimate, drawn, level=LEVEL)
+        found = deeppqr.inference.sup_t_bands_of_draws(
+            np.array(COMPETITORS), estimate, drawn, level=LEVEL
+        )
         return np.stack([found.low, found.high])
 
     def change(self, quantity: str) -> tuple[float, float | None]:
@@ -236,9 +226,13 @@ def interval(market: Market) -> tuple[float, float] | None:
     """Of the reward, at the level of the study."""
     if market.error is None:
         return None
-    low, high = normal_interval(np.array(market.reward), np.array(market.error), LEVEL)
-    return float(low), float(high)
+    margin = float(ndtri((1 + LEVEL) / 2) * market.error)
+    return market.reward - margin, market.reward + margin
 
 
 def full_name(carrier: str) -> str:
-    return "all carriers" if carrier == POOLED else f"{CARRIERS[carrier]} ({carrier})"
+    return (
+        "all carriers"
+        if carrier == POOLED
+        else f"{deeppqr.datasets.CARRIERS[carrier]} ({carrier})"
+    )

@@ -1,21 +1,32 @@
-"""What the study of PQR on Rust's buses says: tables, curves with bands, figures."""
+"""PQR on Rust's buses: his two parameters, the cost curve, the demand for engines.
+
+PQR never solves the agents' problem. The anchor is to replace, with reward zero, so that
+r(x, keep) = RC - c(x). Prices are multiples of the estimated RC, on our reading of Rust's
+axis: the price of an engine is known in dollars, and RC is that price in the units of the
+reward.
+"""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float
 
-from deeppqr.inference import quantile_band
-from ._rust_pqr import BINS, LEVEL, PARAMETERS, PRICES
-from ._table_ix import SOURCE, TABLE_IX
-from ._tables import MISSING, Table, write_markdown
+import deeppqr
 
-if TYPE_CHECKING:
-    import polars as pl
+from .._figures import open_figure
+from .._study import Option, Study, Task, check_choices
+from .._tables import MISSING, Table, write_markdown
+from ..published import SAMPLES, SOURCE, TABLE_IX
+from ._rust_pqr_fits import BINS, PARAMETERS, PRICES, draws, estimates
 
+REPLICATES_PER_TASK = 10  # what a stopped run computes again, at most
+LEVEL = 0.95
 RATES = [f"demand({price})" for price in PRICES]
 LINES = [f"line({price})" for price in PRICES]
 REWARDS = [f"r({x})" for x in range(BINS)]
@@ -34,6 +45,39 @@ NOTES = (
 )
 
 Band = Float[np.ndarray, "end at"]
+
+
+class RustPQR(Study):
+    """A task for the estimates on each sample, and one for ten bootstrap replicates."""
+
+    name = "rust-pqr"
+    title = "PQR on Rust's bus engines: RC and theta11, cost curve, demand for engines"
+    seeded = False  # a replicate's number says which buses it draws
+    options: ClassVar = {
+        "samples": Option(str, "+", ["4", "1-4", "1-3"], "groups of buses"),
+        "replicates": Option(int, None, 200, "of the bootstrap over buses", 0),
+        "first_replicate": Option(int, None, 0, "the number of the first of them"),
+    }
+
+    def tasks(self, settings):
+        samples = check_choices("samples", settings["samples"], SAMPLES)
+        first = settings["first_replicate"]
+        last = first + settings["replicates"]
+        tasks = [Task(f"{sample}_estimates", {"sample": sample}) for sample in samples]
+        for sample in samples:
+            for start in range(first, last, REPLICATES_PER_TASK):
+                end = min(start + REPLICATES_PER_TASK, last)
+                about = {"sample": sample, "replicates": [start, end]}
+                tasks.append(Task(f"{sample}_replicates={start}-{end - 1}", about))
+        return tasks
+
+    def run(self, task):
+        if "replicates" in task.parameters:
+            return draws(**task.parameters)
+        return estimates(**task.parameters)
+
+    def report(self, frame, folder):
+        return report(frame, folder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,13 +138,11 @@ class Sample:
 
 
 def _band(drawn: Float[np.ndarray, "draw at"]) -> Band | None:
-    return quantile_band(drawn, level=LEVEL) if len(drawn) > 1 else None
+    return deeppqr.inference.quantile_band(drawn, level=LEVEL) if len(drawn) > 1 else None
 
 
-def collect(frame: "pl.DataFrame") -> list[Sample]:
+def collect(frame: pl.DataFrame) -> list[Sample]:
     """The samples whose estimates have run."""
-    import polars as pl
-
     samples = []
     for (name,), part in frame.group_by("sample", maintain_order=True):
         wanted = part.filter(pl.col("part").is_in(["PQR", "NFXP", "myopic"]))
@@ -110,7 +152,7 @@ def collect(frame: "pl.DataFrame") -> list[Sample]:
         drawn = part.filter(pl.col("part") == "draw")
         failed = part.filter(pl.col("part") == "failure")
 
-        def table(names: Sequence[str], drawn: "pl.DataFrame" = drawn) -> np.ndarray:
+        def table(names: Sequence[str], drawn: pl.DataFrame = drawn) -> np.ndarray:
             return drawn.select(names).to_numpy()
 
         samples.append(
@@ -127,7 +169,7 @@ def collect(frame: "pl.DataFrame") -> list[Sample]:
     return samples
 
 
-def report(frame: "pl.DataFrame", folder: Path) -> str:
+def report(frame: pl.DataFrame, folder: Path) -> str:
     """Tables as text, Markdown and LaTeX; two figures."""
     samples = collect(frame)
     if not samples:
@@ -258,8 +300,6 @@ MYOPIC_LOOK: dict[str, Any] = {"color": "0.4", "linewidth": 1.1, "linestyle": ":
 
 def draw_costs(samples: list[Sample], folder: Path) -> None:
     """Monthly costs against mileage, a panel per sample."""
-    from ._figures import open_figure
-
     with open_figure(folder, "costs", len(samples), sharey=True) as axes:
         for axis, sample in zip(axes, samples, strict=True):
             _fill(axis, sample.miles, sample.cost_band, sample.line_cost_band)
@@ -276,8 +316,6 @@ def draw_costs(samples: list[Sample], folder: Path) -> None:
 
 def draw_demand(samples: list[Sample], folder: Path) -> None:
     """Replacements per bus and year against the price, a panel per sample."""
-    from ._figures import open_figure
-
     prices = np.array(PRICES)
     with open_figure(folder, "demand", len(samples), sharey=True) as axes:
         for axis, sample in zip(axes, samples, strict=True):
