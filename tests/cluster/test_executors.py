@@ -12,7 +12,7 @@ from counted import Counted, marks
 
 import deeppqr
 from deeppqr import DataError, DeepPQRError
-from deeppqr.cluster import CannotSend, Cores, Failed, Here, RayCluster, resolve
+from deeppqr.cluster import Cores, Failed, Here, RayCluster, resolve
 from deeppqr.cluster._thread import EIGEN, environment, limited, one_thread
 from deeppqr_studies import find_study, run_study
 from deeppqr_studies._runner import _task_function
@@ -210,7 +210,7 @@ def test_messages(monkeypatch):
         resolve("cores:0")
     with pytest.raises(DataError, match="`retries` must be a whole number, 0 or more"):
         Cores(retries=-1)
-    with pytest.raises(CannotSend, match='on the spot, or the executor "here"'):
+    with pytest.raises(match='on the spot, or the executor "here"'):
         next(Cores(1).run(lambda number: number, [1]))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[cluster\]'"):

@@ -10,7 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from counted import Counted, marks
-from deeppqr.studies import find_study, run_study
 
 import deeppqr
 from deeppqr import DeepPQRError
@@ -101,7 +100,7 @@ def test_a_task_that_always_loses_its_process_is_told(address, tmp_path):
     executor = RayCluster(address, workers=1, retries=0)
     outcome, _, where = run(executor, tmp_path, "ray", fatal=[4], seeds=[4, 5])
     assert list(outcome.failures) == ["seed=4"]
-    assert "died once, the last time" in outcome.failures["seed=4"]
+    assert "was lost once, the last time" in outcome.failures["seed=4"]
     assert {seed: len(times) for seed, times in where.items()} == {4: 1, 5: 1}
 
 

@@ -3,8 +3,6 @@
 import numpy as np
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._oracle import fit_paper
 
 from deeppqr import DataError
 from deeppqr.mdp import SoftQLearning
