@@ -26,26 +26,26 @@ from ._problem import (
 # (p = 2 and 5; 2,000 to 20,000 decisions), firms that exit, Rust's buses (group 4; 1-4), a
 # bus with known costs (with and without two irrelevant variables) and SAmQ's bus (600 and
 # 5,000 decisions). Doubling ROUNDING, MIN_DRAWS, CONTRADICTION or BLOCKS changes none.
+# Differences below this share of a column's standard deviation count as zero.
 ROUNDING = 1e-8
-"""Differences below this share of a column's standard deviation count as zero."""
+# Fewest anchor rows that show a self-loop, or one next state for all. Twice as many leave
+# the renewal of Rust's group 4 (33 replacements) unrecognised.
 MIN_ROWS = 20
-"""Fewest anchor rows that show a self-loop, or one next state for all. Twice as many leave
-the renewal of Rust's group 4 (33 replacements) unrecognised."""
+# Fewest anchor rows that show a random renewal.
 MIN_DRAWS = 50
-"""Fewest anchor rows that show a random renewal."""
+# Probability, at most, with which a random renewal is rejected by chance. At 0.2 that of
+# the bus with irrelevant variables is (its score is 2.25 and the limit falls below).
 LEVEL = 0.1
-"""Probability, at most, with which a random renewal is rejected by chance. At 0.2 that of
-the bus with irrelevant variables is (its score is 2.25 and the limit falls below)."""
+# A correlation of this over the root of the number of rows is nearly always detected. At
+# 12 the renewal of SAmQ's bus is not accepted with 1,731 anchor rows.
 VISIBLE = 6.0
-"""A correlation of this over the root of the number of rows is nearly always detected. At
-12 the renewal of SAmQ's bus is not accepted with 1,731 anchor rows."""
+# Largest dependence that may go undetected, in standard deviations of the states. At 0.5
+# the renewal of SAmQ's bus is already accepted with 204 anchor rows.
 MAX_MISSED = 0.25
-"""Largest dependence that may go undetected, in standard deviations of the states. At 0.5
-the renewal of SAmQ's bus is already accepted with 204 anchor rows."""
+# Standard errors of dependence that refute a renewal which the user claims.
 CONTRADICTION = 5.0
-"""Standard errors of dependence that refute a renewal which the user claims."""
+# Consecutive parts of the rows; each is predicted from those before it.
 BLOCKS = 10
-"""Consecutive parts of the rows; each is predicted from those before it."""
 
 
 @dataclass(frozen=True)
@@ -378,9 +378,9 @@ def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarr
     return np.stack(means, axis=1)
 
 
+# Predictors, the fastest first, and the most rows that each is given, which bounds their
+# time. Twice the rows change no verdict on the panels above.
 PREDICTORS = ((_smooth, 100_000), (_steps, 20_000), (_neighbours, 5_000))
-"""Predictors, the fastest first, and the most rows that each is given, which bounds their
-time. Twice the rows change no verdict on the panels above."""
 
 
 def _stays(problem: AnchorProblem) -> Bool[np.ndarray, " row"]:

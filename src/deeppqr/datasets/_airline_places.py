@@ -12,6 +12,7 @@ class Place(NamedTuple):
     longitude: float
 
 
+# Code 1 first. The paper's table of areas gives names and airports, left column first.
 PLACES = (
     Place("Albuquerque", "ABQ", 35.04, -106.61),
     Place("Albany", "ALB", 42.75, -73.80),
@@ -74,8 +75,8 @@ PLACES = (
     Place("Tulsa", "TUL", 36.20, -95.89),
     Place("Tucson", "TUS", 32.12, -110.94),
 )
-"""Code 1 first. The paper's table of areas gives names and airports, left column first."""
 
+# Code 1 first.
 CARRIERS = {
     "AA": "American",
     "AS": "Alaska",
@@ -90,4 +91,3 @@ CARRIERS = {
     "US": "US Airways",
     "WN": "Southwest",
 }
-"""Code 1 first."""

@@ -15,8 +15,8 @@ from ._network import Network
 from ._policy import AbstractPolicyEstimator, draw_folds, log_shares
 
 MAX_MONOMIALS = 300
+# Rows times monomials, above which a quadratic logit takes longer than all others.
 MAX_PRODUCTS = 4_000_000
-"""Rows times monomials, above which a quadratic logit takes longer than all others."""
 MIN_FLEXIBLE_ROWS = 500
 
 

@@ -83,6 +83,7 @@ def monomials(
     state: Float[np.ndarray, "row state_feature"], degree: int
 ) -> Float[np.ndarray, "row feature"]:
     """All monomials of degree 1 to `degree`."""
+    # Without the constant, which scikit-learn adds unpenalised.
     columns = [
         np.prod(state[:, list(powers)], axis=1)
         for d in range(1, degree + 1)

@@ -68,6 +68,7 @@ def cross_validate(
     for number in np.unique(fold):
         out = fold == number
         rest = panel.select(~out)
+        # scikit-learn would number the remaining classes anew and shift the columns.
         if len(np.unique(rest.action)) == panel.num_actions:
             log_prob = fit(rest).log_prob(panel.state[out])
         else:
@@ -109,6 +110,7 @@ def clip(
     """The policy clipped at `floor`; without one, only if a probability is zero."""
     if floor is not None:
         return Clipped(policy, floor)
+    # Next states too: their log-probabilities enter the anchor's equation.
     states = np.concatenate([panel.state, panel.next_state[panel.has_next]])
     if np.isfinite(policy.log_prob(states)).all():
         return policy

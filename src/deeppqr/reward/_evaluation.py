@@ -21,8 +21,8 @@ from ..learners._chunks import in_chunks
 from ..policy._policy import AbstractPolicy
 from ..transition._transition import AbstractAhead, AbstractTransition
 
+# In pseudo-rows: the system is free of noise where the law is, and need only be sound.
 RIDGE = 1.0
-"""In pseudo-rows: the system is free of noise where the law is, and need only be sound."""
 
 Gains = Callable[[np.ndarray, np.ndarray], np.ndarray]
 """States and log-probabilities to what a step earns under the policy, (row, column)."""

@@ -51,10 +51,10 @@ from ._reward_basis import (
 from ._ridge_logit import Choices, fit_ridge_logit
 
 FOLDS = 5
+# Bound on the numbers in a design; decisions beyond it are thinned out evenly.
 MAX_ENTRIES = 80_000_000
-"""Bound on the numbers in a design; decisions beyond it are thinned out evenly."""
+# States at which the value's equation is solved.
 MAX_STATES = 25_000
-"""States at which the value's equation is solved."""
 
 
 @dataclass(frozen=True)

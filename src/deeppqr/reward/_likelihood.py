@@ -41,8 +41,8 @@ from ._reward_basis import (
 )
 from ._ridge_logit import Choices, fit_ridge_logit
 
+# Decisions from which groups and directions are chosen; the estimate uses all.
 ROWS = 25_000
-"""Decisions from which groups and directions are chosen; the estimate uses all."""
 
 
 @dataclass(frozen=True)

@@ -19,11 +19,12 @@ from ..panel._encoding import Encoding
 from ..panel._panel import Panel
 from ._ridge_logit import FREE
 
+# Where the bends along a learned direction sit, in its standard deviations.
 KNOTS = np.linspace(-2.0, 2.0, 6)
-"""Where the bends along a learned direction sit, in its standard deviations."""
 NUM_RIDGES = 30
 FREE_SHAPE = 2
 MAX_PAIRS = 300
+# Rewards from simple to complex; each contains those before it.
 LEVELS = (
     "one number per action",
     "linear in the state",
@@ -31,10 +32,9 @@ LEVELS = (
     "bends along a learned direction",
     "bends along random directions",
 )
-"""Rewards from simple to complex; each contains those before it."""
+# Which simple terms have penalties of their own, from few penalties to many. A constant
+# with its own is hardly shrunk, however weak the signal: it is one coefficient.
 APART = ("nothing", "constants", "variables")
-"""Which simple terms have penalties of their own, from few penalties to many. A constant
-with its own is hardly shrunk, however weak the signal: it is one coefficient."""
 
 
 @stored

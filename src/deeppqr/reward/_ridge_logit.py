@@ -17,10 +17,10 @@ from scipy.special import log_softmax
 
 ROWS_AT_ONCE = 4_096
 MAX_PENALTY = 1e8
+# From beyond this a group would take long to come back.
 RESTART_PENALTY = 1e4
-"""From beyond this a group would take long to come back."""
+# The group of coefficients that are not penalised.
 FREE = -1
-"""The group of coefficients that are not penalised."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,8 +20,8 @@ from ._table import Table
 from ._transition import AbstractTransition, Steps
 
 FOLDS = 5
+# Errors within two per cent of the smallest count as equally small.
 CLOSE = 1.02
-"""Errors within two per cent of the smallest count as equally small."""
 
 
 @dataclass(frozen=True, eq=False)

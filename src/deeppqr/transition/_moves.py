@@ -22,8 +22,8 @@ from ..learners._chunks import in_chunks
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 MOVES, RESETS, ENDS = 0, 1, 2
+# Deviations beyond this many median absolute ones are resets.
 OUTLYING = 6.0
-"""Deviations beyond this many median absolute ones are resets."""
 MAX_OUTCOMES = 8
 MAX_LANDINGS = 2_000
 HELD_OUT = 0.2

@@ -15,8 +15,8 @@ from ..learners._basis import AbstractFeatures, RandomFeatures, penalty
 from ..learners._chunks import in_chunks
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
+# In pseudo-rows, as in the anchor's linear solver.
 RIDGE = 100.0
-"""In pseudo-rows, as in the anchor's linear solver."""
 
 
 @dataclass(frozen=True, eq=False)
