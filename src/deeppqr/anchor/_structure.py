@@ -134,6 +134,7 @@ class Renewal(AbstractAnchorSolver):
         if self.check:
             self._refuse_dependence(problem)
         weight, follows = problem.weight, problem.weight * ~problem.ends
+        # One scalar equation, whose slope 1 - discount q is positive for any data.
         lasting = weight.sum() - problem.discount * follows.sum()
         level = float((weight @ problem.next_bonus()) / lasting)
         ahead = problem.next_bonus() + problem.discount * level * ~problem.ends
@@ -269,6 +270,7 @@ def dependence(problem: AnchorProblem) -> Dependence:
     groups = [group for group in _targets(problem) if group.names]
     number = sum(len(group.names) for group in groups)
     found = Dependence(
+        # Bonferroni over predictors and targets.
         limit=float(-ndtri(LEVEL / max(len(PREDICTORS) * number, 1))),
         missed=max((group.missed for group in groups), default=0.0),
     )
@@ -316,6 +318,8 @@ def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
         ends = problem.ends[:, None] * 1.0
         yield _Targets(["the end"], ends, np.arange(len(ends)), np.ones(1))
     seen = lambda state: np.concatenate([state, problem.log_prob(state)], axis=1)
+    # Log-probabilities too: values depend on the next state through them, and they show
+    # a dependence in variances and tails that means of the columns do not.
     there = seen(problem.next_state[follows])
     anywhere = seen(problem.query_states[:: max(1, len(problem.query_states) // 10_000)])
     ratio = there.std(axis=0) / spread(np.concatenate([anywhere, there]))
@@ -335,6 +339,8 @@ def _scores(predict, state, log_prob, outcome) -> tuple[np.ndarray, np.ndarray]:
         # Weighted by the length of the past: every pair of rows then counts alike.
         predicted[block] = first * (guess - guess.mean(axis=0))
         centred[block] = outcome[block] - outcome[block].mean(axis=0)
+    # A martingale under independence: each block's errors have mean zero given the past,
+    # so the sum over its root sum of squares is standard normal, without a variance model.
     product = predicted * centred
     norm = np.sqrt(np.sum(predicted**2, axis=0) * np.sum(centred**2, axis=0))
     size = np.sqrt(np.sum(product**2, axis=0))
@@ -350,6 +356,7 @@ def _smooth(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
 
 def _steps(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
     del log_prob
+    # Ten steps per column, additive, for thresholds that squares cannot follow.
     cuts = np.quantile(state[past], np.arange(1, 10) / 10, axis=0)
     above = (state[:, None, :] > cuts).reshape(len(state), -1)
     return _ridge(above.astype(np.float64), outcome, past, block)
@@ -371,6 +378,7 @@ def _standard(columns, past: slice) -> np.ndarray:
 
 def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
     del log_prob
+    # Means over a fiftieth of the past, for interactions that the other two miss.
     number = len(outcome[past])
     shape = Neighbours.grow(state[past], min(number, max(20, number // 50)))
     where, weight = shape.locate(state[block]), np.ones(number)

