@@ -17,9 +17,11 @@ def check_seed(seed: Any) -> None:
 
 def numpy_rng(key: PRNGKeyArray) -> np.random.Generator:
     """A NumPy generator seeded by a key."""
+    # The key's words and not an integer drawn from it: no key is lost to collisions.
     return np.random.default_rng(np.asarray(jr.key_data(key)))
 
 
 def integer_seed(key: PRNGKeyArray) -> int:
     """A seed for a `random_state`."""
+    # scikit-learn takes 32-bit seeds.
     return int(jr.randint(key, (), 0, np.iinfo(np.int32).max))

@@ -5,6 +5,7 @@ importing JAX, which takes seconds. `_resolve` of each room maps them to classes
 same order.
 """
 
+# "auto" first: it is the default of each stage.
 POLICIES = ("auto", "frequency", "logit", "network", "boosted", "airl")
 ANCHOR_VALUES = (
     *("auto", "exact", "linear", "averager", "fitted"),

@@ -25,8 +25,8 @@ from ._files import new_folder
 from ._fit import Fit
 from ._stored import ROLE, TRANSIENT, find_stored, is_stored
 
+# Raised by every change of what is stored; folders of other versions are refused.
 FORMAT, VERSION = "deeppqr-fit", 3
-"""Raised by every change of what is stored; folders of other versions are refused."""
 AGAIN = "Copy or save the fit again."
 
 
@@ -101,15 +101,18 @@ class _Parts:
 
     def pack(self, value: Any, path: str) -> Any:
         """A value as JSON holds it, its arrays and estimators collected here."""
+        # NumPy's numbers are not JSON; as Python's they are, and equal after loading.
         if isinstance(value, np.generic):
             value = value.item()
         if value is None or isinstance(value, (bool, int, str)):
             return value
         if isinstance(value, float):
+            # JSON has no NaN or infinity; Python's extension would not be portable.
             return value if math.isfinite(value) else {"float": repr(value)}
         if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
             self.arrays[path] = np.ascontiguousarray(value)
             return {"array": path}
+        # Lists become tuples: fits are frozen, and one kind of sequence is enough.
         if isinstance(value, (tuple, list)):
             items = [self.pack(item, f"{path}.{i}") for i, item in enumerate(value)]
             return {"tuple": items}
@@ -138,6 +141,7 @@ class _Parts:
     def _pack_estimator(self, estimator: Any) -> dict[str, str]:
         import skops.io
 
+        # skops lists every type a file would construct; only those it trusts are written.
         data = skops.io.dumps(estimator)
         untrusted = skops.io.get_untrusted_types(data=data)
         if untrusted:

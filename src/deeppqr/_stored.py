@@ -6,11 +6,11 @@ make the reader run code.
 
 from typing import TypeVar
 
+# Metadata of a field that holds a user's function, which no folder stores: the argument of
+# `deeppqr.load` that gives it back.
 ROLE = "load_argument"
-"""Metadata of a field that holds a user's function, which no folder stores: the argument of
-`deeppqr.load` that gives it back."""
+# Metadata of a field that is not stored and has its default after loading.
 TRANSIENT = "transient"
-"""Metadata of a field that is not stored and has its default after loading."""
 
 Class = TypeVar("Class", bound=type)
 _CLASSES: dict[str, type] = {}

@@ -35,6 +35,7 @@ def score_reward(
     """
     estimate, truth = (np.delete(r, anchor, axis=1) for r in (estimate, truth))
     mse = float(np.mean((estimate - truth) ** 2))
+    # np.corrcoef would warn and return NaN for a constant estimate.
     varies = estimate.std() > 0
     correlation = np.corrcoef(estimate.ravel(), truth.ravel())[0, 1] if varies else 0.0
     return RewardScore(mse, mse / float(np.mean(truth**2)), float(correlation))

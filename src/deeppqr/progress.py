@@ -49,6 +49,7 @@ class Progress:
             rich.TimeRemainingColumn(),
             rich.TextColumn("{task.fields[note]}"),
         )
+        # On stderr, so that stdout can be piped; transient, so that nothing stays.
         bar = rich.Progress(*columns, console=Console(stderr=True), transient=True)
         bar.start()
         self._bar = bar

@@ -6,9 +6,10 @@ from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+# Packages whose version can change the digits of a result.
 PACKAGES = ("deeppqr", "jax", "jaxlib", "numpy", "scipy", "scikit-learn")
+# Folders left out of the digest: they print and draw results, and compute none.
 PRESENTATION = ("cli", "report")
-"""Folders left out of the digest: they print and draw results, and compute none."""
 
 
 @lru_cache(maxsize=1)
@@ -31,6 +32,7 @@ def code_digest() -> str:
     for file in sorted(home.rglob("*.py")):
         place = file.relative_to(home)
         if place.parts[0] not in PRESENTATION:
+            # With the path, so that moving a file changes the digest too.
             digest.update(str(place).encode())
             digest.update(file.read_bytes())
     return digest.hexdigest()[:12]

@@ -111,7 +111,9 @@ def test_the_reward_that_held_out_units_refute_is_corrected(tmp_path):
     told = {"discount": 0.95, "anchor": "replace", "anchor_reward": -5.0}
     model = deeppqr.PQR(**told, policy="logit", reward=Auto())
     assert "kept" in model.fit(panel).stages["reward"]
-    refuted = replace(model, reward=_Refuted(policy_scores=np.full(len(panel), -0.01))).fit(panel)
+    refuted = replace(model, reward=_Refuted(policy_scores=np.full(len(panel), -0.01))).fit(
+        panel
+    )
     assert "refuted" in refuted.stages["reward"]
     assert "corrected by" in refuted.stages["reward"]
     at = np.array([[1.0], [7.0], [19.0]])

@@ -43,6 +43,7 @@ class AnchorReward:
         if self.feature is not None:
             return state[:, self.feature].copy()
         assert self.function is not None
+        # The user's function gets the columns as the user named and typed them.
         states = self.encoding.decode(state) if self.encoding else state
         names = self.encoding.names if self.encoding else _numbered(states)
         reward = _numbers(
@@ -55,6 +56,7 @@ class AnchorReward:
                 returns="one number per state",
             )
         )
+        # At each call: a function may be finite on the panel and not elsewhere.
         if not np.isfinite(reward).all():
             row = int(np.flatnonzero(~np.isfinite(reward))[0])
             raise DataError(

@@ -67,6 +67,7 @@ class Fitted(AbstractAnchorSolver):
             function = self._iterate_network(problem, rounds, key)
         else:
             function = self._iterate_regressor(problem, rounds, key)
+        # The contraction's bound: a geometric series of changes like the last one.
         missing = problem.discount / (1 - problem.discount) * rounds.change
         if not rounds.converged:
             warnings.warn(
@@ -95,6 +96,7 @@ class Fitted(AbstractAnchorSolver):
     def _iterate_regressor(self, problem, rounds: "_Rounds", key) -> "RegressorFunction":
         with track("FQI-I", rounds.limit) as progress:
             while True:
+                # The same seed each round: a forest's own randomness would keep h moving.
                 model = seeded(clone(self.regressor), key=key)
                 fit_weighted(model, problem.state, rounds.target(), problem.weight)
                 function = RegressorFunction(model)

@@ -1,4 +1,4 @@
-"""Transitions the user knows: Theorem 1 with an estimated policy."""
+"""The anchor's equation with transitions that the user gives as a table."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -57,6 +57,7 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
             f"`transition` has {num_states} states, but its table of states has "
             f"{len(encoded)} rows, {len(cells)} of them distinct."
         )
+    # Cells are sorted, the user's states may not be.
     order = np.argsort(cells.locate(encoded))
     return KnownTransition(cells, probability[order][:, :, order])
 

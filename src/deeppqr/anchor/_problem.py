@@ -1,14 +1,14 @@
-"""Q: the anchor's one-action Bellman equation as a problem, and what a solver returns.
+"""The anchor's one-action Bellman equation, and the interface of its solvers.
 
 With g known at every state, only the anchor's continuation h(s) = E[V(s') | s, anchor]
 is left to find, and Q^A = g + discount h. It solves
 
     h(s) = E[ bonus(s') + discount h(s') | s, anchor ],
 
-with bonus = g - temperature log pi(anchor | .). Regressing h rather than V keeps what is
-known exactly exact, and h is an expectation, hence smoother than V. The equation is
-linear in the bonus: it is solved once for -log pi(anchor | .) and, where g is not zero,
-once for g.
+with bonus = g - temperature log pi(anchor | .). h is regressed rather than V, because g and
+log pi then enter V without approximation, and because h is an expectation and hence
+smoother than V. The equation is linear in the bonus: it is solved once for
+-log pi(anchor | .) and, where g is not zero, once for g.
 """
 
 from abc import ABC, abstractmethod
@@ -39,7 +39,7 @@ class LogProbBonus:
 
 @dataclass(frozen=True, eq=False)
 class AnchorProblem:
-    """The rows in which the anchor was taken and what is known about their sequel."""
+    """The rows in which the anchor was taken, with their next states, and the bonus."""
 
     state: Float[np.ndarray, "row state_feature"]
     next_state: Float[np.ndarray, "row state_feature"]
@@ -57,6 +57,7 @@ class AnchorProblem:
 
     def next_bonus(self) -> Float[np.ndarray, " row"]:
         """The bonus at the next state; zero where the process ended."""
+        # Zero after the end by definition: V is zero there, whatever the policy says.
         bonus = np.zeros(len(self.state))
         bonus[~self.ends] = self.bonus(self.next_state[~self.ends])
         return bonus
@@ -93,6 +94,7 @@ class AnchorSolution:
         self, known: "AnchorSolution | None", temperature: float
     ) -> "AnchorSolution":
         """This solution for the policy's part with that for g's part, for reporting."""
+        # An upper bound: the two parts' residuals may cancel.
         extra = (known.residual, known.missing) if known else (0.0, 0.0)
         return replace(
             self,

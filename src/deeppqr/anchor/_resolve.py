@@ -24,6 +24,7 @@ def resolve(anchor_value: Any) -> AbstractAnchorSolver:
         return NAMES[anchor_value]()
     if isinstance(anchor_value, AbstractAnchorSolver):
         return anchor_value
+    # A regressor alone means the paper's iteration with it.
     if hasattr(anchor_value, "fit") and hasattr(anchor_value, "predict"):
         refuse_classifier(anchor_value, "anchor_value")
         return Fitted(regressor=anchor_value)

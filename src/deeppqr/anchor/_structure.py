@@ -26,26 +26,26 @@ from ._problem import (
 # (p = 2 and 5; 2,000 to 20,000 decisions), firms that exit, Rust's buses (group 4; 1-4), a
 # bus with known costs (with and without two irrelevant variables) and SAmQ's bus (600 and
 # 5,000 decisions). Doubling ROUNDING, MIN_DRAWS, CONTRADICTION or BLOCKS changes none.
+# Differences below this share of a column's standard deviation count as zero.
 ROUNDING = 1e-8
-"""Differences below this share of a column's standard deviation count as zero."""
+# Fewest anchor rows that show a self-loop, or one next state for all. Twice as many leave
+# the renewal of Rust's group 4 (33 replacements) unrecognised.
 MIN_ROWS = 20
-"""Fewest anchor rows that show a self-loop, or one next state for all. Twice as many leave
-the renewal of Rust's group 4 (33 replacements) unrecognised."""
+# Fewest anchor rows that show a random renewal.
 MIN_DRAWS = 50
-"""Fewest anchor rows that show a random renewal."""
+# Probability, at most, with which a random renewal is rejected by chance. At 0.2 that of
+# the bus with irrelevant variables is (its score is 2.25 and the limit falls below).
 LEVEL = 0.1
-"""Probability, at most, with which a random renewal is rejected by chance. At 0.2 that of
-the bus with irrelevant variables is (its score is 2.25 and the limit falls below)."""
+# A correlation of this over the root of the number of rows is nearly always detected. At
+# 12 the renewal of SAmQ's bus is not accepted with 1,731 anchor rows.
 VISIBLE = 6.0
-"""A correlation of this over the root of the number of rows is nearly always detected. At
-12 the renewal of SAmQ's bus is not accepted with 1,731 anchor rows."""
+# Largest dependence that may go undetected, in standard deviations of the states. At 0.5
+# the renewal of SAmQ's bus is already accepted with 204 anchor rows.
 MAX_MISSED = 0.25
-"""Largest dependence that may go undetected, in standard deviations of the states. At 0.5
-the renewal of SAmQ's bus is already accepted with 204 anchor rows."""
+# Standard errors of dependence that refute a renewal which the user claims.
 CONTRADICTION = 5.0
-"""Standard errors of dependence that refute a renewal which the user claims."""
+# Consecutive parts of the rows; each is predicted from those before it.
 BLOCKS = 10
-"""Consecutive parts of the rows; each is predicted from those before it."""
 
 
 @dataclass(frozen=True)
@@ -134,6 +134,7 @@ class Renewal(AbstractAnchorSolver):
         if self.check:
             self._refuse_dependence(problem)
         weight, follows = problem.weight, problem.weight * ~problem.ends
+        # One scalar equation, whose slope 1 - discount q is positive for any data.
         lasting = weight.sum() - problem.discount * follows.sum()
         level = float((weight @ problem.next_bonus()) / lasting)
         ahead = problem.next_bonus() + problem.discount * level * ~problem.ends
@@ -269,6 +270,7 @@ def dependence(problem: AnchorProblem) -> Dependence:
     groups = [group for group in _targets(problem) if group.names]
     number = sum(len(group.names) for group in groups)
     found = Dependence(
+        # Bonferroni over predictors and targets.
         limit=float(-ndtri(LEVEL / max(len(PREDICTORS) * number, 1))),
         missed=max((group.missed for group in groups), default=0.0),
     )
@@ -316,6 +318,8 @@ def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
         ends = problem.ends[:, None] * 1.0
         yield _Targets(["the end"], ends, np.arange(len(ends)), np.ones(1))
     seen = lambda state: np.concatenate([state, problem.log_prob(state)], axis=1)
+    # Log-probabilities too: values depend on the next state through them, and they show
+    # a dependence in variances and tails that means of the columns do not.
     there = seen(problem.next_state[follows])
     anywhere = seen(problem.query_states[:: max(1, len(problem.query_states) // 10_000)])
     ratio = there.std(axis=0) / spread(np.concatenate([anywhere, there]))
@@ -335,6 +339,8 @@ def _scores(predict, state, log_prob, outcome) -> tuple[np.ndarray, np.ndarray]:
         # Weighted by the length of the past: every pair of rows then counts alike.
         predicted[block] = first * (guess - guess.mean(axis=0))
         centred[block] = outcome[block] - outcome[block].mean(axis=0)
+    # A martingale under independence: each block's errors have mean zero given the past,
+    # so the sum over its root sum of squares is standard normal, without a variance model.
     product = predicted * centred
     norm = np.sqrt(np.sum(predicted**2, axis=0) * np.sum(centred**2, axis=0))
     size = np.sqrt(np.sum(product**2, axis=0))
@@ -350,6 +356,7 @@ def _smooth(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
 
 def _steps(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
     del log_prob
+    # Ten steps per column, additive, for thresholds that squares cannot follow.
     cuts = np.quantile(state[past], np.arange(1, 10) / 10, axis=0)
     above = (state[:, None, :] > cuts).reshape(len(state), -1)
     return _ridge(above.astype(np.float64), outcome, past, block)
@@ -371,6 +378,7 @@ def _standard(columns, past: slice) -> np.ndarray:
 
 def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
     del log_prob
+    # Means over a fiftieth of the past, for interactions that the other two miss.
     number = len(outcome[past])
     shape = Neighbours.grow(state[past], min(number, max(20, number // 50)))
     where, weight = shape.locate(state[block]), np.ones(number)
@@ -378,9 +386,9 @@ def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarr
     return np.stack(means, axis=1)
 
 
+# Predictors, the fastest first, and the most rows that each is given, which bounds their
+# time. Twice the rows change no verdict on the panels above.
 PREDICTORS = ((_smooth, 100_000), (_steps, 20_000), (_neighbours, 5_000))
-"""Predictors, the fastest first, and the most rows that each is given, which bounds their
-time. Twice the rows change no verdict on the panels above."""
 
 
 def _stays(problem: AnchorProblem) -> Bool[np.ndarray, " row"]:

@@ -68,6 +68,7 @@ class AnchoredValue(AbstractValue):
         ahead = self.temperature * self.policy_continuation(state, log_prob)
         if self.known_continuation is not None:
             ahead = ahead + self.known_continuation(state, log_prob)
+        # g and log pi enter as they are; only the continuation was estimated.
         anchor_q = reward + self.discount * ahead
         value = anchor_q - self.temperature * log_prob[:, self.anchor]
         q = self.temperature * log_prob + value[:, None]
@@ -86,6 +87,7 @@ class AnchoredValue(AbstractValue):
         """What g adds to the value, at any temperature; None where g is zero."""
         if self.known_continuation is None:
             return None
+        # At temperature zero the policy's part vanishes and g's is left.
         return replace(self, temperature=0.0)
 
 
@@ -98,6 +100,7 @@ def anchor_problem(
     discount: float,
 ) -> AnchorProblem:
     """The anchor's equation, fed by `bonus`, on the rows in which it was taken."""
+    # Terminal rows are transitions too: they lead to a value of zero.
     rows = (panel.action == anchor) & panel.is_transition
     seen = panel.next_state[panel.has_next]
     return AnchorProblem(

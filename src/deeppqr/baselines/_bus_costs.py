@@ -11,6 +11,7 @@ from jaxtyping import Float
 from .._errors import DataError
 from ._structural import LinearReward
 
+# The parameters of c(x) by form; RC comes before them.
 FORMS = {
     "linear": ("theta11",),
     "square root": ("theta11",),
@@ -18,7 +19,6 @@ FORMS = {
     "cubic": ("theta11", "theta12", "theta13"),
     "hyperbolic": ("theta11",),
 }
-"""The parameters of c(x) by form; RC comes before them."""
 
 
 def bus_costs(

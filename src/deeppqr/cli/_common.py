@@ -31,6 +31,7 @@ def say(arguments: argparse.Namespace, text: str) -> None:
 def write_table(frame, path: Path) -> None:
     """Write a polars DataFrame as CSV or Parquet, by the file's ending."""
     check_table_name(path)
+    # Written under a temporary name first, so that an interrupt leaves no partial file.
     with new_file(path) as partial:
         if path.suffix.lower() == ".csv":
             frame.write_csv(partial)

@@ -62,6 +62,7 @@ def run(arguments: argparse.Namespace) -> None:
 def compare(world: Any, fit: "deeppqr.Fit", states: Any) -> dict[str, Any]:
     """Scores of PQR's reward, and of Q and zero taken as rewards."""
     truth, q = world.reward(states), fit.q(states)
+    # Q is what imitation learns, and is often read as a reward.
     estimates = {
         "PQR": fit.reward(states),
         "Q read as the reward, minus Q(anchor)": q - q[:, :1],

@@ -57,6 +57,7 @@ def register(jobs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
+    # Before the fit, which may take minutes.
     refuse_existing(arguments.out)
     panel = deeppqr.Panel.from_file(
         arguments.data,

@@ -37,6 +37,7 @@ def run(arguments: argparse.Namespace) -> None:
         for index, label in enumerate(fit.actions):
             columns[f"{name}_{label}"] = table[:, index]
     columns["value"] = fit.value(states)
+    # Predictions are added to the given columns; none of these may be overwritten.
     taken = [name for name in columns if name in states.columns]
     if taken:
         raise DataError(

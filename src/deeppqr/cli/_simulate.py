@@ -45,6 +45,7 @@ def run(arguments: argparse.Namespace) -> None:
         steps=arguments.steps, units=arguments.units, seed=arguments.seed
     )
     write_table(panel.to_frame(), arguments.out)
+    # A file has states only, so the state after each unit's last decision is lost.
     seen = counted(len(panel) - panel.num_units, "next state")
     say(
         arguments,

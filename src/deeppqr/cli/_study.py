@@ -5,8 +5,8 @@ from importlib.metadata import entry_points
 
 from .._errors import DeepPQRError
 
+# Entry points that add subcommands: functions of the arguments after their name.
 GROUP = "deeppqr.commands"
-"""Entry points that add subcommands: functions of the arguments after their name."""
 
 
 def register(jobs) -> None:

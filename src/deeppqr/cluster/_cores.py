@@ -93,6 +93,7 @@ class _WorkerPool:
         ours, theirs = context.Pipe()
         process = context.Process(target=serve, args=(theirs,), daemon=True)
         worker = _Worker(process, ours)
+        # A spawned process reads its environment before it imports anything.
         with environment(worker_environment()), _signals_blocked():
             process.start()
             self.workers.append(worker)
@@ -149,6 +150,7 @@ class _WorkerPool:
     def count_failed_start(self, how: str) -> None:
         """Raise where workers die before they are ready: a new one would die too."""
         self.failed_starts += 1
+        # Usually a script without `if __name__ == "__main__":`, which spawns itself again.
         if self.failed_starts > self.retries:
             raise DeepPQRError(
                 f"A worker process ended before it was ready ({how}), "
@@ -173,6 +175,7 @@ class _WorkerPool:
 
 def num_cores() -> int:
     """Cores that this process may use."""
+    # In a container or under a batch system these may be fewer than the machine has.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

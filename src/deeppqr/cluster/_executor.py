@@ -54,6 +54,7 @@ class Here(Executor):
 
     def run(self, call: Call, items: Sequence[Any]) -> Results:
         for position, item in enumerate(items):
+            # The same limits as in a worker process, for the same digits.
             with environment(one_thread()), limited():
                 result = attempt(call, item)
             yield position, result
@@ -63,6 +64,8 @@ def attempt(call: Call, item: Any) -> Any:
     """The result of a call, or `Failed` with the exception it ended in."""
     try:
         return call(item)
+    # As text: an exception may hold what cannot be pickled. KeyboardInterrupt is not an
+    # Exception, and stops the run.
     except Exception as problem:
         return Failed(f"{type(problem).__name__}: {problem}", traceback.format_exc())
 

@@ -59,6 +59,7 @@ class RayCluster(Executor):
                 retry_exceptions=False,
                 runtime_env={"env_vars": {**worker_environment(), **session.variables}},
             )(run_item)
+            # The call holds the panel: stored once in the cluster, not sent with each item.
             shared, here = ray.put(_pickled(call)), _installed()
             running, left = {}, iter(enumerate(items))
             while True:

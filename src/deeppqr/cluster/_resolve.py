@@ -12,6 +12,7 @@ def resolve(executor: str | Executor) -> Executor:
     """The executor with this name; an executor object is returned as it is."""
     if isinstance(executor, Executor):
         return executor
+    # At the first colon: an address such as ray:HOST:PORT has more.
     name, colon, rest = str(executor).partition(":")
     if name == "here" and not colon:
         return Here()

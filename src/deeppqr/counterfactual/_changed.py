@@ -205,6 +205,7 @@ def changed_states(
         draws = bootstrap(
             refit, panel, statistic, replicates=replicates, estimate=own, **options
         )
+    # Encoded again, because a function may have changed categories.
     encoded = [encoding.encode_any(each) for each in scenarios.values()]
     return ChangedStates(
         tuple(scenarios),
@@ -271,6 +272,7 @@ def _applied(fit: "Fit", raw: np.ndarray, change: Callable) -> np.ndarray:
 
 
 def _listed(values: Any) -> list[Any]:
+    # A text is one value, although Python counts it as a sequence.
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
         return [values]
     return list(values)

@@ -91,6 +91,7 @@ def _demand(
     """The shares under one reward. Each transfer starts from the last one's solution."""
     found = np.empty(len(transfers))
     value = None
+    # In order, so that neighbouring problems start from each other's solution.
     for number in np.argsort(transfers):
         changed = reward.copy()
         changed[:, action] += transfers[number]
@@ -123,6 +124,8 @@ def _check(
             f"{transition.shape}."
         )
     check_transition(transition)
+    # Under a logit policy every action has positive probability, so which states
+    # communicate does not depend on the reward and is checked once.
     _check_one_class(transition.sum(axis=1) > 0)
     if not 0 <= action < num_actions:
         raise DataError(

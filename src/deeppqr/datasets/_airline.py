@@ -24,6 +24,7 @@ SHA256 = {
 PERIODS = tuple(SHA256)
 ACTIONS = ("out", "serve")
 NEVER_SERVES = "TW"  # TWA serves no market in these periods: no reward is identified
+# The paper's state variables; populations and flights, which are skewed, in logarithms.
 STATE = (
     "Dist",
     "log_pop_origin",
@@ -37,7 +38,6 @@ STATE = (
     "any_dest",
     "log_flights",
 )
-"""The paper's state variables; populations and flights, which are skewed, in logarithms."""
 AS_PRINTED = {
     "log_pop_origin": "pop_origin",
     "log_pop_dest": "pop_dest",
@@ -52,6 +52,7 @@ def airline_frame() -> "pl.DataFrame":
     """
     import polars as pl
 
+    # All periods, whatever is asked for: the next state of one is in the file of the next.
     frame = pl.concat([_read(period) for period in PERIODS])
     name = dict(enumerate((place.name for place in PLACES), start=1))
     carrier = dict(enumerate(CARRIERS, start=1))
@@ -127,6 +128,7 @@ def link_periods(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
         pl.col("seg_entry_t").alias("then"),
         *(pl.col(name).alias(f"next_{name}") for name in names),
     )
+    # validate="1:1" raises if a carrier has two rows for a market and period.
     linked = frame.join(later, on=key, how="left", validate="1:1", maintain_order="left")
     expected = pl.col("period") < max(PERIODS)
     broken = linked.filter(expected & pl.col("then").ne_missing(pl.col("seg_entry_tplus1")))

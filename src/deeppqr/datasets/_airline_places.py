@@ -23,9 +23,10 @@ def _read_places() -> tuple[Place, ...]:
     )
 
 
+# Code 1 first. The paper's table of areas gives names and airports, left column first.
 PLACES = _read_places()
-"""Code 1 first. The paper's table of areas gives names and airports, left column first."""
 
+# Code 1 first.
 CARRIERS = {
     "AA": "American",
     "AS": "Alaska",
@@ -40,4 +41,3 @@ CARRIERS = {
     "US": "US Airways",
     "WN": "Southwest",
 }
-"""Code 1 first."""

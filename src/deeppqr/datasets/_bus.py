@@ -42,6 +42,7 @@ class BusGroup(NamedTuple):
         return Source("bus", name, URL + name, self.sha256)
 
 
+# Rust's groups 1 to 8; 9 is the Davidson 309, which he leaves aside.
 BUS_GROUPS = {
     1: BusGroup(
         "g870",
@@ -107,7 +108,6 @@ BUS_GROUPS = {
         "ad6b630d6d799e88b075f1484453f10ee3c00da40ecc666a4b1151ec90257ac1",
     ),
 }
-"""Rust's groups 1 to 8; 9 is the Davidson 309, which he leaves aside."""
 
 
 def bus_frame(
@@ -181,6 +181,7 @@ def bus_increments(
     unit, level = frame["bus"].to_numpy(), frame["bin"].to_numpy()
     same = unit[1:] == unit[:-1]
     replaced = frame["replace"].to_numpy()[:-1] == 1
+    # After a replacement Rust counts from zero miles: the bin reached and the one begun.
     rise = np.where(replaced, level[1:] + 1, level[1:] - level[:-1])[same]
     labels, row = np.unique(unit[1:][same], return_inverse=True)
     counts = np.zeros((len(labels), int(rise.max()) + 1), dtype=np.int64)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from .._errors import DataError
 
+# Names a folder whose files are taken instead of a download.
 VARIABLE = "DEEPPQR_DATA"
-"""Names a folder whose files are taken instead of a download."""
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from ..panel._clusters import Clusters
 from ..panel._panel import Panel
 from ._policy_score import OTHER_PANEL, PolicyScore
 
+# Largest violation of the anchor's equation on the panel, relative to V. A direct solve
+# leaves rounding error on its own panel; another panel violates it by far more.
 MAX_RESIDUAL = 1e-6
-"""Largest violation of the anchor's equation on the panel, relative to V. A direct solve
-leaves rounding error on its own panel; another panel violates it by far more."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -158,9 +158,9 @@ class KnownScore:
 
 
 PolicyScore = FrequencyScore | LogitScore | KnownScore
+# Standard errors by which a logit's coefficients may differ from the optimum on this
+# panel. The optimiser's tolerance is far below it, a fit to another panel far above.
 MAX_STEP = 0.5
-"""Standard errors by which a logit's coefficients may differ from the optimum on this
-panel. The optimiser's tolerance is far below it, a fit to another panel far above."""
 OTHER_PANEL = (
     "The {what} is not the one that this panel gives. Pass the panel that the fit was made "
     "from; where the transitions were given and not counted, bootstrap instead."

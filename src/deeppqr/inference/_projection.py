@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from .._fit import Fit
     from ..report._estimates import Estimates
 
+# Rows behind an estimated reward for the normal approximation to be trusted.
 MIN_ROWS = 20.0
-"""Rows behind an estimated reward for the normal approximation to be trusted."""
+# Clusters needed for each estimate that is weighted by their covariance.
 CLUSTERS_PER_MOMENT = 4
-"""Clusters needed for each estimate that is weighted by their covariance."""
 
 
 class SpecificationTest(NamedTuple):

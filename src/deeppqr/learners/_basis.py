@@ -50,6 +50,9 @@ class RandomFeatures(AbstractBasis):
     of fewer than 750 rows get fewer ridge functions, one for every five rows.
     """
 
+    # Doubling the number of ridge functions moves rewards by joint estimation by 0.01 of
+    # their standard deviation (paper world, p = 2), rewards by RE by up to 0.14; doubling
+    # the steepness by 0.004 and up to 0.21.
     count: int = 150
     steepness: float = 1.0
     """Standard deviation of a ridge's argument over standardised states."""

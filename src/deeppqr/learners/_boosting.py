@@ -12,7 +12,10 @@ from .._stored import stored
 from ._masked_trees import MaskedTrees, add_trees, mask_trees
 from ._trees import Nodes, Trees, sklearn_nodes
 
+# The exported trees must reproduce scikit-learn's probabilities to TOL on CHECKED rows.
 TOL, CHECKED = 1e-9, 1_000
+# Rows held out for early stopping where no units are: scikit-learn's default. At 0.2 rewards
+# on the paper world move by 0.005 of their standard deviation.
 VALIDATION = 0.1
 
 
@@ -101,6 +104,8 @@ class BoostedTrees:
         num_classes: int,
         *,
         key: PRNGKeyArray,
+        # Leaves of ten rows move rewards on the paper world (p = 2) by 0.11 of their
+        # standard deviation; 800 leaves change nothing there.
         min_leaf: int = 5,
         max_leaf_nodes: int = 400,
     ) -> "BoostedTrees":
@@ -122,6 +127,8 @@ class BoostedTrees:
         mass = np.zeros((tree.node_count, num_classes))
         share = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
         mass[:, model.classes_] = share * tree.weighted_n_node_samples[:, None]
+        # Half a pseudo-row per class (Jeffreys' prior) bounds the log-probabilities; a
+        # whole one moves rewards on the paper world by 0.05 of their standard deviation.
         value = np.log(mass + 0.5)
         return cls(
             Trees.pack([sklearn_nodes(tree)] * num_classes),

@@ -7,9 +7,9 @@ from jaxtyping import Float
 
 from .._stored import stored
 
+# A column whose standard deviation is below this share of its size is constant, its
+# deviations rounding: float64 keeps sixteen digits, a mean over 10^6 rows about twelve.
 ROUNDING = 1e-10
-"""A column whose standard deviation is below this share of its size is constant, its
-deviations rounding: float64 keeps sixteen digits, a mean over 10^6 rows about twelve."""
 
 
 @stored

@@ -99,7 +99,7 @@ class Law:
                 f"{row} under action {action!r} sum to {1 - rest[row]:.6g} "
                 f"({int(wrong.sum())} rows in all)."
             )
-        return np.maximum(rest, 0.0)
+        return np.maximum(rest, 0.0)  # rounding may leave -1e-17
 
     def expect(
         self,

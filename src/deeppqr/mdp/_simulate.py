@@ -80,6 +80,7 @@ def panel_of_paths(
 ) -> Panel:
     """The panel of complete paths, unit by unit."""
     horizon, units = action.shape
+    # Paths are simulated period by period over all units, panels are stored unit by unit.
     by_unit = lambda values: values.swapaxes(0, 1).reshape(horizon * units, -1)
     return Panel.from_arrays(
         by_unit(path[:-1]),

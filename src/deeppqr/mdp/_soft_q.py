@@ -100,6 +100,7 @@ class SoftQLearning:
         # The mean of Q, which is about r / (1 - discount), is kept outside the network:
         # float32 would lose the differences between actions beside it.
         level = trained_level = typical / (1 - self.discount * goes.mean())
+        # The scale of the network's targets; not zero where all rewards are equal.
         unit = max(float(np.std(earned)), 0.1 * self.temperature)
 
         def targets(predict: Predict | None):
@@ -117,7 +118,7 @@ class SoftQLearning:
             state,
             targets(None),
             np.ones(len(state)),
-            np.arange(len(state)) % 5,
+            np.arange(len(state)) % 5,  # folds are not used: there is no early stopping
             loss=chosen_squared_error,
             num_outputs=num_actions,
             training=replace(

@@ -93,6 +93,8 @@ def evaluate_policy(
     entropy = -np.where(policy > 0, policy * np.where(policy > 0, log_policy, 0.0), 0.0)
     flow = (policy * mdp.reward + mdp.temperature * entropy).sum(axis=1)
     moves = np.einsum("sa,sat->st", policy, mdp.transition)
+    # Dense LU: tables have at most thousands of states, and 1 / (1 - discount) up to 1e4
+    # makes iterative solvers slow.
     return np.linalg.solve(np.eye(len(flow)) - mdp.discount * moves, flow)
 
 

@@ -9,8 +9,10 @@ from .._errors import DataError
 from .._messages import counted
 from .._stored import stored
 
+# Rows of a state and action from which a frequency or a mean is taken as it is, instead of
+# a model: the usual rule for a normal approximation. At 60 the estimators chosen on the
+# random table, the firms and Rust's group 4 are the same.
 COUNTED = 30
-"""@@COUNTED@@"""
 
 
 @stored
@@ -36,6 +38,7 @@ class Cells:
         """The cell of each state, or -1 where it is none of them."""
         both = _codes(np.concatenate([self.states, state + 0.0]))
         known, queried = both[: len(self)], both[len(self) :]
+        # A search in sorted codes: a dict over rows would be a Python loop.
         order = np.argsort(known)
         position = np.searchsorted(known, queried, sorter=order)
         position = order[np.minimum(position, len(self) - 1)]

@@ -132,6 +132,7 @@ def _read_series(series: nw.Series, role: str) -> Column:
         return values
     if dtype == nw.Boolean and not null.any():
         return series.to_numpy().astype(bool)
+    # Dates as categories would give each day a coefficient; as numbers, an arbitrary unit.
     if dtype.is_temporal() and role in ("state", "next_state"):
         raise DataError(
             f"State column {series.name!r} holds dates or times ({dtype}). A state must "
@@ -150,6 +151,7 @@ def _tidy(column: np.ndarray) -> Column:
     if column.dtype.kind in "iuf":
         return column.astype(np.float64)
     values = column.astype(object)
+    # By the entries and not by the dtype: pandas keeps mixed columns as objects.
     kinds = {type(value) for value in values.tolist()}
     if kinds == {bool}:
         return values.astype(bool)

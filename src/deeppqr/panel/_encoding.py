@@ -136,6 +136,7 @@ class Encoding:
 
     def decode(self, matrix: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
         """The user's columns back: float64 if all are numeric, objects otherwise."""
+        # The common case, without a copy: numbers as they are.
         if all(column.kind != "categorical" for column in self.columns):
             return matrix
         out = np.empty((len(matrix), len(self.columns)), dtype=object)
@@ -237,5 +238,6 @@ def sort_labels(labels: Sequence[Any] | set[Any]) -> list[Any]:
     """Labels in their natural order; by type and text where they do not compare."""
     try:
         return sorted(labels)
+    # Labels such as 1 and "a" in one column: any order will do that is always the same.
     except TypeError:
         return sorted(labels, key=lambda label: (type(label).__name__, str(label)))

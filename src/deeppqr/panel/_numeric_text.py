@@ -16,8 +16,8 @@ import numpy as np
 from .._errors import DataError
 from .._messages import counted, plain
 
+# Digits grouped by thousands, as in 1,234.5 or 1.234,5.
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+(?:\.\d*)?|(?:\.\d{3})+(?:,\d*)?)")
-"""Digits grouped by thousands, as in 1,234.5 or 1.234,5."""
 
 
 def is_number(value: Any) -> bool:

@@ -131,6 +131,7 @@ class Panel:
             weight=_optional(opened, weight, "weight"),
             categorical=categorical_columns(opened, names),
         )
+        # Only here: an array has no column names that could stand for two things.
         refuse_own_next_states(raw)
         return cls(**validate(raw, actions=actions, gaps=gaps))
 
@@ -176,6 +177,7 @@ class Panel:
                     f"`{role}` must have one entry per row of `state` ({len(state)}), "
                     f"but it has {len(values)}."
                 )
+        # The names that the paper and `PaperWorld` use.
         if state_names is None:
             state_names = [f"x{i + 1}" for i in range(state.shape[1])]
         refuse_repeated(state_names)
@@ -248,6 +250,7 @@ class Panel:
     @cached_property
     def has_next(self) -> Bool[np.ndarray, " row"]:
         """Rows whose next state was seen."""
+        # The first column suffices: validation makes a next state whole or all NaN.
         return ~np.isnan(self.next_state[:, 0])
 
     @property
@@ -267,6 +270,7 @@ class Panel:
 
     def select(self, rows: Bool[np.ndarray, " row"]) -> "Panel":
         """The panel of these rows alone, with the same actions and encoding."""
+        # Units are numbered again from zero, because folds and clusters count them.
         labels, unit = np.unique(self.unit[rows], return_inverse=True)
         return Panel(
             self.state[rows],
@@ -317,6 +321,8 @@ class Panel:
         )
 
     def _clock(self) -> Int[np.ndarray, " row"]:
+        # A gap of two where the next row is not the next state: `from_frame` with
+        # gaps="split" then cuts the sequence at the same places.
         same_unit = np.diff(self.unit) == 0
         chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
         ticks = np.append(0, np.where(chained | self.terminal[:-1], 1, 2) * same_unit)
@@ -378,7 +384,8 @@ def _labels(frame, name: str, role: str) -> np.ndarray:
     if not null.any() and (dtype.is_numeric() or dtype.is_temporal()):
         return series.to_numpy()
     values = np.empty(len(series), dtype=object)
-    for row, value in enumerate(series.to_list()):  # labels may be tuples
+    # One by one: NumPy would turn a list of tuples into a two-dimensional array.
+    for row, value in enumerate(series.to_list()):
         values[row] = None if null[row] else value
     return values
 

@@ -68,6 +68,7 @@ def refuse_own_next_states(raw: RawDecisions) -> None:
 
 def _first_change(raw: RawDecisions, name: str) -> int | None:
     """The first row whose value is not its unit's first; None where units are unknown."""
+    # Without units nothing says which rows could be compared.
     if raw.unit is None:
         return None
     first = {}

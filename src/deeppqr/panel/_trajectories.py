@@ -80,6 +80,7 @@ def read_episodes(dataset: Any) -> Iterator[Trajectory]:
     for index, episode in enumerate(dataset.iterate_episodes()):
         name = f"episode {index}"
         ended = np.asarray(episode.terminations, dtype=bool)
+        # Minari stores whole episodes, so a termination inside one is a recording error.
         if ended[:-1].any():
             raise DataError(
                 f"An episode must end where it terminates, but {name} terminates at step "
@@ -158,6 +159,7 @@ def _rows(values: Any, role: str, name: str) -> np.ndarray:
         )
     # An array of text cannot hold a missing value, an array of objects can (None).
     array = array.astype(object) if array.dtype.kind in "US" else array
+    # Images and other shapes are flattened, as `WorldEnv` and Gymnasium do.
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
 
 

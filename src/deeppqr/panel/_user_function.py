@@ -36,6 +36,7 @@ def call_with_states(
     )
     try:
         returned = np.asarray(function(states))
+    # Our own errors already say what to do, such as states that a table does not know.
     except DeepPQRError:
         raise
     except Exception as problem:

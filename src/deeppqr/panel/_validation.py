@@ -49,6 +49,7 @@ def validate(
             "The data have no rows. A panel needs at least one decision and the state "
             "that followed it."
         )
+    # Roles before states: a mistake in an identifier explains more than one in a value.
     labels, action = _encode_actions(raw, actions)
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
@@ -63,6 +64,7 @@ def validate(
         follows = _follows(raw, unit, order, (terminal | truncated)[order], gaps)
         next_state = np.full_like(state, np.nan)
         sources = np.flatnonzero(follows)
+        # Taken from encoded states, so that both ends of a transition are encoded alike.
         next_state[order[sources]] = state[order[sources + 1]]
     else:
         next_state = _named_next_state(raw, encoding, terminal)
@@ -102,6 +104,7 @@ def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
 def missing_entries(values: np.ndarray) -> np.ndarray:
     """Which entries are missing, for columns of any type."""
     if values.dtype == object:
+        # NaN is the only value that differs from itself; pandas' NA is None by now.
         return np.array([v is None or v != v for v in values.tolist()], dtype=bool)
     if values.dtype.kind == "f":
         return np.isnan(values)
@@ -253,6 +256,7 @@ def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
 def _flags(raw: RawDecisions, values: np.ndarray | None, role: str) -> np.ndarray:
     if values is None:
         return np.zeros(len(raw.action), dtype=bool)
+    # True == 1 in Python, so this accepts booleans and 0/1 of any type, and no missing.
     wrong = np.array([value not in (0, 1) for value in values.tolist()], dtype=bool)
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])

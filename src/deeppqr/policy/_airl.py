@@ -22,8 +22,8 @@ from ._policy import (
     log_shares,
 )
 
+# The discriminator's loss where D = 1/2: it cannot tell data and generator apart.
 DRAW = 2 * np.log(2)
-"""The discriminator's loss where D = 1/2: it cannot tell data and generator apart."""
 
 
 def discriminator_loss(score: Float[Array, " action"], target) -> Float[Array, ""]:
@@ -33,6 +33,7 @@ def discriminator_loss(score: Float[Array, " action"], target) -> Float[Array, "
     D = \frac{e^f}{e^f + P}.$$
     """
     action, log_generator = target
+    # Exact over the generator's actions instead of sampled: it is known and discrete.
     total = jnp.logaddexp(score, log_generator)
     expected = jnp.sum(jnp.exp(log_generator) * (log_generator - total))
     return -(score - total)[action] - expected
@@ -85,6 +86,7 @@ class AIRL(AbstractPolicyEstimator):
             label="AIRL",
             refresh=adversary.update,
         )
+        # Scores of a row by the member that did not train on its unit.
         judged = fold < members
         scores = log_softmax(ensemble(panel.state)[fold[judged], judged], axis=1)
         held_out = np.full(len(panel), np.nan)

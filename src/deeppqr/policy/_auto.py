@@ -14,9 +14,12 @@ from ._logit import Logit
 from ._network import Network
 from ._policy import AbstractPolicyEstimator, draw_folds, log_shares
 
+# A quadratic logit is a candidate up to 23 state columns (299 monomials), and up to this
+# many rows times monomials, beyond which it takes longer than all others together.
 MAX_MONOMIALS = 300
 MAX_PRODUCTS = 4_000_000
-"""Rows times monomials, above which a quadratic logit takes longer than all others."""
+# With fewer rows networks and boosted trees are not tried: a fifth of them is held out, and
+# a hundred rows do not rank such models.
 MIN_FLEXIBLE_ROWS = 500
 
 

@@ -48,6 +48,7 @@ class Boosted(AbstractPolicyEstimator):
             for number in range(self.members):
                 members.append(self._grow(panel, fold == number, key, number))
                 progress.advance(1)
+        # With fewer members than folds some rows have no member that did not see them.
         judged = fold < self.members
         scores = np.empty((len(panel), panel.num_actions))
         for number, member in enumerate(members):

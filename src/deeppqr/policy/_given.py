@@ -28,6 +28,7 @@ class Given(AbstractPolicyEstimator):
         policy = GivenPolicy(self.function, panel.encoding, panel.num_actions)
         log_prob = policy.log_prob(panel.state)
         held_out = log_prob[np.arange(len(panel)), panel.action]
+        # The note shows what was given: a function's name, or its class.
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
         return PolicyFit(policy, held_out, f"given: {name}")
 

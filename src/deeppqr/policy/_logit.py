@@ -29,6 +29,8 @@ class Logit(AbstractPolicyEstimator):
     """
 
     degree: int = 1
+    # Doubled, rewards move by 0.003 of their standard deviation on the paper world (2,000
+    # decisions), by up to 0.014 with 1,500, and by 1e-4 on the firms and Rust's group 4.
     ridge: float = 1.0
     max_steps: int = 1_000
 
@@ -83,6 +85,7 @@ def monomials(
     state: Float[np.ndarray, "row state_feature"], degree: int
 ) -> Float[np.ndarray, "row feature"]:
     """All monomials of degree 1 to `degree`."""
+    # Without the constant, which scikit-learn adds unpenalised.
     columns = [
         np.prod(state[:, list(powers)], axis=1)
         for d in range(1, degree + 1)

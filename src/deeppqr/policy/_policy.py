@@ -12,7 +12,12 @@ from .._stored import stored
 from ..panel._panel import Panel
 from ..panel._split import unit_folds
 
+# Folds of units for held-out scores. With ten the default policy of the paper world (p = 2,
+# 2,000 decisions) is the quadratic logit and not the networks, whose scores are close, and
+# rewards move by 0.14 of their standard deviation; the firms' move by 0.007.
 FOLDS = 5
+# Used only where an estimated probability is exactly zero, as some classifiers give; none
+# of the estimators of this room does, so doubling it changes no fit of theirs.
 DEFAULT_FLOOR = 1e-6
 
 
@@ -68,6 +73,7 @@ def cross_validate(
     for number in np.unique(fold):
         out = fold == number
         rest = panel.select(~out)
+        # scikit-learn would number the remaining classes anew and shift the columns.
         if len(np.unique(rest.action)) == panel.num_actions:
             log_prob = fit(rest).log_prob(panel.state[out])
         else:
@@ -109,6 +115,7 @@ def clip(
     """The policy clipped at `floor`; without one, only if a probability is zero."""
     if floor is not None:
         return Clipped(policy, floor)
+    # Next states too: their log-probabilities enter the anchor's equation.
     states = np.concatenate([panel.state, panel.next_state[panel.has_next]])
     if np.isfinite(policy.log_prob(states)).all():
         return policy

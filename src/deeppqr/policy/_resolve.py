@@ -26,6 +26,8 @@ def resolve(policy: Any) -> AbstractPolicyEstimator:
         return NAMES[policy]()
     if isinstance(policy, AbstractPolicyEstimator):
         return policy
+    # By attributes and not by class: stable-baselines3 and imitation are optional, and
+    # importing them to check would take seconds.
     if hasattr(policy, "get_distribution") or hasattr(policy, "gen_algo"):
         return from_stable_baselines(getattr(policy, "gen_algo", policy))
     if callable(policy) and not isinstance(policy, type):

@@ -16,6 +16,7 @@ MAX_ROWS = 40  # of a printed table: a screen; the rest is counted below it
 def summarise_draws(found: "Bootstrap") -> str:
     """The printable table of a bootstrap; intervals are quantiles of its draws."""
     values = found.estimate.ravel()
+    # With one draw there is no spread: the table then has estimates alone.
     enough = len(found.draws) > 1
     unknown = np.full(values.shape, np.nan)
     errors, low, high = unknown, unknown, unknown

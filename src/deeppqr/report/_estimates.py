@@ -189,6 +189,7 @@ def latex_escape(text: str) -> str:
 
 def _cells(row: EstimateRow) -> tuple[str, ...]:
     """A row as it is printed: digits by the standard error, two of it at least."""
+    # The same decimals for the estimate and its interval, so that they can be compared.
     digits = decimals(row.standard_error, row.estimate)
     figures = [
         f"{row.estimate:.{digits}f}",
@@ -206,6 +207,8 @@ def decimals(error: float, value: float) -> int:
     scale = error if error > 0 else abs(value)
     if not scale > 0 or not np.isfinite(scale):
         return 4
+    # Three significant digits of the standard error, at least four decimals, as most
+    # journals print them.
     return int(np.clip(2 - np.floor(np.log10(scale)), 4, 12))
 
 

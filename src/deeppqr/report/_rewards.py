@@ -25,6 +25,7 @@ def reward_range(
         figures = [float("nan")] * 3
         if known.any():
             values, mass = column[known], weight[known]
+            # Weighted quantiles exist in NumPy for this method alone.
             ends = np.quantile(values, TAILS, weights=mass, method="inverted_cdf")
             figures = [np.average(values, weights=mass), *ends]
         for name, figure in zip(found, figures, strict=True):

@@ -24,6 +24,7 @@ def summarise(fit: "Fit") -> str:
         f"seed {fit.provenance['settings']['seed']}",
         "-" * WIDTH,
     ]
+    # The letters of the paper's P, Q and R stages.
     titles = {"policy": "P policy", "anchor_value": "Q anchor", "reward": "R reward"}
     for stage, title in titles.items():
         note = f"{fit.stages[stage]} [{seconds[stage]:.1f} s]"

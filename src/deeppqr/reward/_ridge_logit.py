@@ -15,12 +15,16 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import log_softmax
 
-ROWS_AT_ONCE = 4_096
+ROWS_AT_ONCE = 4_096  # with 5 actions and 300 features, 50 MB for the Hessian's root
+# Upper bound of a group's penalty, at which its coefficients are zero for all purposes.
+# Doubling it moves rewards on the paper world by 3e-5 of their standard deviation; doubling
+# the other one changes nothing there, on the random table or on Rust's group 4.
 MAX_PENALTY = 1e8
+# Penalties that a fold's fit starts from are cut to this: updates are multiplicative, and a
+# group that was dropped on all rows would need many to return.
 RESTART_PENALTY = 1e4
-"""From beyond this a group would take long to come back."""
+# The group of coefficients that are not penalised.
 FREE = -1
-"""The group of coefficients that are not penalised."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,6 +138,7 @@ def _best_penalty(hessian, right, group, penalty) -> tuple[np.ndarray, np.ndarra
         updated = np.clip(effective / np.maximum(square, 1e-300), 1e-3, MAX_PENALTY)
         # A group with no effective coefficients may keep growing its penalty, which
         # changes nothing: convergence is judged on the other groups.
+        # Doubling the thresholds 0.05 and 0.01 moves rewards by 0.001 of their spread.
         moving = np.abs(np.log(updated / penalty)) * (effective > 0.05)
         penalty = updated
         if moving.max(initial=0.0) < 0.01:

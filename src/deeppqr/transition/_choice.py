@@ -19,9 +19,12 @@ from ._regression import Regression
 from ._table import Table
 from ._transition import AbstractTransition, Steps
 
+# Units are split into five folds and one is held out. With ten the choices on the paper
+# world, the firms and Rust's group 4 are the same.
 FOLDS = 5
+# Laws with errors within 2 % of the smallest count as equally good, and the cheapest is
+# taken. At 1.04 the choices on the paper world, the firms and Rust's group 4 are the same.
 CLOSE = 1.02
-"""Errors within two per cent of the smallest count as equally small."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +55,7 @@ def learn_transition(
     """
     key_folds, key_law = jr.split(key)
     steps = Steps.of(panel)
+    # Two rows per state and action are enough to try a table, COUNTED to trust it untested.
     table = _full_table(steps)
     if table is not None and few_states(
         steps.state, rows_per_cell=COUNTED * steps.num_actions
@@ -62,6 +66,7 @@ def learn_transition(
 
     def foreseen(state: np.ndarray) -> np.ndarray:
         log_prob = policy.log_prob(state)
+        # Log-odds against the first action: A - 1 of them determine the policy.
         return np.concatenate([state, log_prob[:, 1:] - log_prob[:, :1]], axis=1)
 
     truth = outside.follow(foreseen)
@@ -81,6 +86,7 @@ def learn_transition(
     # Candidates come in the order of their cost: a costlier one must be clearly better.
     lowest = min(scores.values())
     best = next(name for name in scores if scores[name] <= CLOSE * lowest)
+    # Learned again on all units: the held-out fold was only for the choice.
     law = next(law for name, law in candidates(steps) if name == best)
     ranking = sorted(scores.items(), key=lambda item: item[1])
     return Learned(law, best, tuple(ranking))

@@ -15,8 +15,10 @@ from ..learners._basis import AbstractFeatures, RandomFeatures, penalty
 from ..learners._chunks import in_chunks
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
+# In pseudo-rows: as much as a hundred rows at zero. At 200 the paper world (p = 2, 2,000
+# decisions) chooses "moves and regression" over "moves", and rewards move by 0.28 of their
+# standard deviation (another seed moves them by 0.32); the firms' move by 3e-4.
 RIDGE = 100.0
-"""In pseudo-rows, as in the anchor's linear solver."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,8 @@ class Regression(AbstractTransition):
         for action in range(steps.num_actions):
             rows = steps.action == action
             weighted = (columns[rows] * steps.weight[rows, None]).T
+            # Actions apart: their laws differ, and a rare action must not be drawn to
+            # the others' by a shared slope.
             gram = weighted @ columns[rows] + penalty(number, RIDGE)
             theta[action] = np.linalg.lstsq(gram, weighted @ target[rows], rcond=1e-13)[0]
         return RegressedAhead(self.features, theta, base)
@@ -66,6 +70,7 @@ class RegressedAhead(AbstractAhead):
         columns = self.features(state, _no_policy(state))
         number, _, width = self.theta.shape
         flat = np.moveaxis(self.theta, 0, 1).reshape(-1, number * width)
+        # One product for all actions instead of one for each.
         expected = (columns @ flat).reshape(len(state), number, width)
         return expected if self.base is None else expected + self.base(state)
 

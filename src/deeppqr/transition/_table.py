@@ -20,6 +20,7 @@ class Table(AbstractTransition):
     @classmethod
     def learn(cls, steps: Steps) -> "Table | None":
         """The table of all states, or None where some pair (state, action) is unseen."""
+        # Pooled first: f is evaluated once for each distinct next state and not each row.
         steps = steps.pooled()
         cells = Cells.of(np.concatenate([steps.state, steps.next_state]))
         table = cls(cells, steps)

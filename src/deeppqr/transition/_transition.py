@@ -86,6 +86,7 @@ class Steps:
 
     def follow(self, function: StateFunction) -> Float[np.ndarray, "row column"]:
         """The function at each row's next state; zero where the process ended."""
+        # Also where the process ended, for a plain array; overwritten below.
         values = in_chunks(function, self.next_state)
         values[self.ends] = 0.0
         return values

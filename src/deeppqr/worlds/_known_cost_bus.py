@@ -109,6 +109,7 @@ class KnownCostBus:
         kept = np.minimum(state[:, 0] + rng.choice(INCREMENTS, len(state)), MAX_MILEAGE)
         return self._with_irrelevant(np.where(action == REPLACE, 1.0, kept), rng)
 
+    # Drawn anew each period, so that no estimator can learn a law for them.
     def _with_irrelevant(self, mileage, rng: np.random.Generator) -> np.ndarray:
         drawn = rng.integers(-10, 10, size=(len(mileage), self.irrelevant), endpoint=True)
         return np.column_stack([mileage, drawn])

@@ -25,8 +25,8 @@ from ..panel._panel import Panel
 
 # Five actions and their steps: [geng2020pqr], Supplements, "Data Generation Process".
 NUM_ACTIONS = 5
+# Tenths by which each action moves every coordinate: a/5 - 0.5.
 SHIFT = np.array([-5, -3, -1, 1, 3])
-"""Tenths by which each action moves every coordinate: a/5 - 0.5."""
 # Bound on the points of lines solved at once. A point takes 0.7 kB with its banded system
 # (measured at p = 5): 0.7 GB at the bound.
 POINTS_AT_ONCE = 1_000_000
@@ -159,6 +159,7 @@ class PaperWorld:
     @cached_property
     def jump_states(self) -> Float[np.ndarray, "point p"]:
         """The Sobol sample that stands for a uniform draw from the box."""
+        # Sobol points: the error of their mean falls almost like 1 / n, not 1 / sqrt(n).
         return self.p * (2 * qmc.Sobol(self.p, rng=0).random_base2(13) - 1)
 
     @property
@@ -184,6 +185,7 @@ class PaperWorld:
         path = np.empty((horizon + 1, units, self.p))
         action = np.empty((horizon, units), dtype=np.int64)
         path[0] = self.initial_states(units, rng)
+        # Each unit's line is solved once per visit; `log_policy` would solve it each step.
         lines = _LineWalk(self, path[0])
         for t in range(horizon):
             action[t] = draw(np.exp(lines.log_policy()), rng)
@@ -210,6 +212,8 @@ class PaperWorld:
         return SolvedLines(lines, q, self.temperature * logsumexp(q / self.temperature, 1))
 
     def _lines(self, states: np.ndarray) -> Lines:
+        # How many tenths a state can move down and up before a coordinate leaves the box;
+        # 1e-9 as in `transition`.
         low = -np.floor((self.p + states.min(axis=1)) * 10 + 1e-9).astype(np.int64)
         high = np.floor((self.p - states.max(axis=1)) * 10 + 1e-9).astype(np.int64)
         start = np.concatenate([[0], np.cumsum(high - low + 1)])

@@ -91,6 +91,7 @@ def random_tabular(
     Every reward is random, that of action 0 too: as the anchor it has a reward that
     varies with the state, `world.mdp.reward[:, 0]`.
     """
+    # A flat Dirichlet law: from every state all others are reached, none of them surely.
     rng = generator(seed)
     return TabularWorld(
         TabularMDP(
