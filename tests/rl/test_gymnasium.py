@@ -178,7 +178,7 @@ def test_gymnasium_is_optional(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without)
     name = "_gymnasium"
-    monkeypatch.delitem(sys.modules, f"{deeppqr.mdp.__name__}.{name}")
+    monkeypatch.delitem(sys.modules, f"deeppqr.mdp.{name}")
     monkeypatch.delattr(deeppqr.mdp, name)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[rl\]'"):
         deeppqr.mdp.rollout  # noqa: B018
