@@ -14,8 +14,8 @@ from ._trees import Nodes, Trees, sklearn_nodes
 
 # The exported trees must reproduce scikit-learn's probabilities to TOL on CHECKED rows.
 TOL, CHECKED = 1e-9, 1_000
-# Rows held out for early stopping where no units are: scikit-learn's default. At 0.2 rewards
-# on the paper world move by 0.005 of their standard deviation.
+# Rows held out for early stopping where no units are: scikit-learn's default. At 0.2
+# rewards on the paper world move by 0.005 of their standard deviation.
 VALIDATION = 0.1
 
 

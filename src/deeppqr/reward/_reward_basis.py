@@ -25,7 +25,7 @@ from ._ridge_logit import FREE
 KNOTS = np.linspace(-2.0, 2.0, 6)
 # tanh functions along random directions. With 60, rewards move by 3e-5 of their standard
 # deviation on the paper world by joint estimation, and not on Rust's group 4; by likelihood
-# with 1,500 decisions they are then chosen over learned directions and rewards move by 0.42.
+# on 1,500 decisions they are then chosen over learned directions: rewards move by 0.42.
 NUM_RIDGES = 30
 FREE_SHAPE = 2  # the group of shapes with one coefficient per action
 # Products with two-valued variables; beyond this none are used. 300 are 25 such variables,
