@@ -66,7 +66,11 @@ def test_zero_knows_the_anchor():
     np.testing.assert_array_equal(np.unique(found, axis=0), [[0.0, -5.0]])
 
 
-@pytest.mark.parametrize("cell", [PAPER, {**BUS, "irrelevant": 0}], ids=["paper", "bus"])
+@pytest.mark.parametrize(
+    "cell",
+    [{**PAPER, "steps": 100, "units": 10}, {**BUS, "irrelevant": 0}],
+    ids=["paper", "bus"],
+)
 def test_the_true_law_and_policy_give_the_true_reward(cell):
     """Theorem 1: nothing is estimated, and nothing is lost."""
     problem = make_problem(cell, 1)
