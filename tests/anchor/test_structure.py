@@ -157,14 +157,15 @@ def test_pqr_recognises_exits(rng):
 
 def test_both_buses_are_renewals():
     bus = KnownCostBus()
-    panel = bus.simulate(steps=10_000, units=100)
+    panel = bus.simulate(steps=4_000, units=100)
     settings = {"anchor": bus.anchor, "anchor_reward": bus.anchor_reward}
-    fit = deeppqr.PQR(discount=bus.discount, **settings).fit(panel)
+    quick = {"policy": "logit", "reward": "regression"}
+    fit = deeppqr.PQR(discount=bus.discount, **settings, **quick).fit(panel)
     assert "one and the same state" in fit.stages["anchor_value"]
     bus = SamqBus()
-    fit = deeppqr.PQR(
-        discount=bus.discount, anchor=bus.anchor, policy="logit", reward="regression"
-    ).fit(bus.simulate(steps=5_000))
+    fit = deeppqr.PQR(discount=bus.discount, anchor=bus.anchor, **quick).fit(
+        bus.simulate(steps=5_000)
+    )
     assert "does not depend on the state" in fit.stages["anchor_value"]
 
 
