@@ -140,6 +140,8 @@ def test_solvers_find_the_value_of_a_continuous_world(solver, plane, key):
     solution = solver.solve(problem, key=key)
     value = 0.9 * continuation(solution, problem, states) + problem.bonus(states)
     truth = world.value(states)
+    # On panels of seeds 4 to 6 the correlation is 0.84 (ridge) to 0.98, and the level is
+    # off by 0.03 at most; three times that.
     assert np.corrcoef(value, truth)[0, 1] > 0.8
     assert abs(np.mean(value - truth)) < 0.1 * np.mean(truth)
 
@@ -170,7 +172,8 @@ def test_truncated_rows_are_not_valued_at_zero(tabular):
     )
     model = deeppqr.PQR(discount=0.9, anchor=0, reward="regression")
     whole, part = model.fit(panel), model.fit(truncated)
-    assert np.abs(whole.q(world.states) - part.q(world.states)).max() < 0.5
+    # 0.005 to 0.023 on panels of seeds 5 to 7; three times that.
+    assert np.abs(whole.q(world.states) - part.q(world.states)).max() < 0.07
     # Valued at zero, 1 in 200 rows would pull every value down by some ten percent.
     assert part.value(world.states).mean() > 0.97 * whole.value(world.states).mean()
 

@@ -1,6 +1,7 @@
 """Special anchors: exits, self-loops and renewals, recognised and used."""
 
 import dataclasses
+from typing import Any
 
 import jax.random as jr
 import numpy as np
@@ -139,6 +140,7 @@ def test_pqr_recognises_them_in_data(structure, words):
     # Where the law is certain the table counts it without error, and both are one.
     if structure != "renewal":
         assert error(fit) == pytest.approx(error(table), rel=1e-6)
+    # A renewal's formula pools the anchor's rows: 0.76 to 1.08 on panels of seeds 1 to 6.
     assert error(fit) < 1.2 * error(table)
 
 
@@ -159,7 +161,7 @@ def test_both_buses_are_renewals():
     bus = KnownCostBus()
     panel = bus.simulate(steps=4_000, units=100)
     settings = {"anchor": bus.anchor, "anchor_reward": bus.anchor_reward}
-    quick = {"policy": "logit", "reward": "regression"}
+    quick: dict[str, Any] = {"policy": "logit", "reward": "regression"}
     fit = deeppqr.PQR(discount=bus.discount, **settings, **quick).fit(panel)
     assert "one and the same state" in fit.stages["anchor_value"]
     bus = SamqBus()

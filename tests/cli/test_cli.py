@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -252,8 +253,9 @@ def test_every_stage_can_be_named(capsys):
     printed = capsys.readouterr().out
     manual = deeppqr.PQR.__doc__ or ""
     for stage in ("policy", "anchor_value", "reward"):
+        told: dict[str, Any] = {stage: "no such name"}
         with pytest.raises(deeppqr.DataError, match="must be one of") as refused:
-            deeppqr.PQR(discount=0.9, anchor=0, **{stage: "no such name"})
+            deeppqr.PQR(discount=0.9, anchor=0, **told)
         names = set(re.findall(r"'([\w-]+)'", str(refused.value).split("]")[0]))
         offered = re.findall(rf"--{stage.replace('_', '-')}\s*{{([^}}]*)}}", printed)
         assert set(re.sub(r"\s+", "", offered[-1]).split(",")) == names

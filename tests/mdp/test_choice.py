@@ -93,4 +93,5 @@ def test_pqr_recovers_the_flow_payoffs_of_shocked_agents():
         np.sqrt(np.mean((model.fit(p).reward(world.states) - world.mdp.reward)[:, 1:] ** 2))
         for p in (shocked, entropic)
     ]
+    # Of five pairs of seeds the ratio is 1.1 to 2.3, either way; this pair has the 2.3.
     assert max(errors) < 2 * min(errors) + 0.01
