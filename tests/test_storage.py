@@ -12,10 +12,10 @@ from sklearn.tree import DecisionTreeClassifier
 import deeppqr
 from deeppqr import Panel, StorageError
 from deeppqr.anchor import Averager, Fitted
-from deeppqr.policy import Network, Training
+from deeppqr.policy import Boosted, Network, Training
 from deeppqr.reward import Network as RewardNetwork
 
-SMALL = Training(width=8, depth=1, members=2, max_steps=50, check_every=50)
+SMALL = Training(width=8, depth=1, members=2, max_steps=20, check_every=20)
 COMBINATIONS = {
     "tabular": {},
     "logit-linear": {"policy": "logit", "anchor_value": "linear", "reward": "linear"},
@@ -23,7 +23,7 @@ COMBINATIONS = {
     "forest": {"anchor_value": Averager("forest")},
     "networks": {
         "policy": Network(SMALL),
-        "anchor_value": Fitted(training=SMALL, max_rounds=3),
+        "anchor_value": Fitted(training=SMALL, max_rounds=2),
         "reward": RewardNetwork(SMALL),
     },
     "scikit-learn": {
@@ -31,7 +31,7 @@ COMBINATIONS = {
         "anchor_value": Ridge(),
         "reward": Ridge(),
     },
-    "boosted": {"policy": "boosted"},
+    "boosted": {"policy": Boosted(members=2, max_iter=20)},
     "clipped": {"clip": 0.1},
 }
 
@@ -51,6 +51,7 @@ def folder(tmp_path, tabular):
 @pytest.mark.parametrize("name", COMBINATIONS)
 def test_round_trip(name, tabular, tmp_path):
     world, panel = tabular
+    panel = panel.select(panel.unit < 10)
     fit = deeppqr.PQR(discount=0.9, anchor=0, **COMBINATIONS[name]).fit(panel)
     fit.save(tmp_path / "fit")
     again = deeppqr.load(tmp_path / "fit")

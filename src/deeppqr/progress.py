@@ -16,7 +16,7 @@ _shown: ContextVar[bool] = ContextVar("deeppqr_progress", default=False)
 
 
 @dataclass
-class Progress:
+class _Progress:
     """One running task."""
 
     label: str
@@ -57,9 +57,9 @@ class Progress:
 
 
 @contextmanager
-def track(label: str, total: int) -> Iterator[Progress]:
+def track(label: str, total: int) -> Iterator[_Progress]:
     """A task of `total` steps; the bar goes away when the block ends."""
-    progress = Progress(label, total)
+    progress = _Progress(label, total)
     try:
         yield progress
     finally:

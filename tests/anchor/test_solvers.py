@@ -12,10 +12,10 @@ from sklearn.preprocessing import OneHotEncoder
 
 import deeppqr
 from deeppqr import AnchorNeverTaken, DataError, NotConvergedWarning, Panel
-from deeppqr.anchor import Averager, Exact, Fitted, Linear, _auto
+from deeppqr.anchor import Averager, Fitted, Linear, _auto
 from deeppqr.anchor._anchor_reward import resolve_anchor_reward
+from deeppqr.anchor._exact import Exact
 from deeppqr.anchor._linear import LinearFunction
-from deeppqr.anchor._resolve import resolve
 from deeppqr.anchor._value import anchor_problem
 from deeppqr.learners._basis import Indicators, RandomFeatures
 from deeppqr.policy import Training
@@ -113,6 +113,12 @@ def test_fqi_reports_what_is_missing(tabular, key):
     assert error == pytest.approx(0.9**20 * np.abs(exact).max(), rel=0.5)
 
 
+@pytest.fixture(scope="module")
+def plane():
+    world = PaperWorld(p=2, reward_scale=2.0, seed=3)
+    return world, world.simulate(steps=5_000, units=50, seed=4)
+
+
 @pytest.mark.parametrize(
     "solver",
     [
@@ -127,15 +133,16 @@ def test_fqi_reports_what_is_missing(tabular, key):
     ids=["linear", "neighbours", "forest", "fqi-ridge", "fqi-network"],
 )
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
-def test_solvers_find_the_value_of_a_continuous_world(solver, key):
+def test_solvers_find_the_value_of_a_continuous_world(solver, plane, key):
     """With the true policy: V's level and most of its variation."""
-    world = PaperWorld(p=2, reward_scale=2.0, seed=3)
-    panel = world.simulate(steps=10_000, units=50, seed=4)
+    world, panel = plane
     problem = problem_of(world, panel)
     states = panel.state[::20]
     solution = solver.solve(problem, key=key)
     value = 0.9 * continuation(solution, problem, states) + problem.bonus(states)
     truth = world.value(states)
+    # On panels of seeds 4 to 6 the correlation is 0.84 (ridge) to 0.98, and the level is
+    # off by 0.03 at most; three times that.
     assert np.corrcoef(value, truth)[0, 1] > 0.8
     assert abs(np.mean(value - truth)) < 0.1 * np.mean(truth)
 
@@ -166,7 +173,8 @@ def test_truncated_rows_are_not_valued_at_zero(tabular):
     )
     model = deeppqr.PQR(discount=0.9, anchor=0, reward="regression")
     whole, part = model.fit(panel), model.fit(truncated)
-    assert np.abs(whole.q(world.states) - part.q(world.states)).max() < 0.5
+    # 0.005 to 0.023 on panels of seeds 5 to 7; three times that.
+    assert np.abs(whole.q(world.states) - part.q(world.states)).max() < 0.07
     # Valued at zero, 1 in 200 rows would pull every value down by some ten percent.
     assert part.value(world.states).mean() > 0.97 * whole.value(world.states).mean()
 
@@ -182,21 +190,21 @@ def test_rare_anchor_states_are_named(key):
 
 
 def test_random_features_contain_the_log_odds(paper, key):
-    world, panel = paper
-    features = RandomFeatures(count=10).fit(panel.state, world.log_policy, key=key)
-    columns = features(panel.state, world.log_policy(panel.state))
+    world, state = paper[0], paper[1].state[:500]
+    features = RandomFeatures(count=10).fit(state, world.log_policy, key=key)
+    columns = features(state, world.log_policy(state))
     assert columns.shape[1] == 1 + 3 + 10 + 5
     np.testing.assert_allclose(columns[:, 1:].mean(axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(columns[:, 1:].std(axis=0), 1, atol=1e-9)
-    solution = np.linalg.lstsq(columns, world.log_policy(panel.state)[:, 0])[0]
-    np.testing.assert_allclose(columns @ solution, world.log_policy(panel.state)[:, 0])
+    solution = np.linalg.lstsq(columns, world.log_policy(state)[:, 0])[0]
+    np.testing.assert_allclose(columns @ solution, world.log_policy(state)[:, 0])
 
 
 def test_a_self_loop_anchor_is_solved_exactly(rng, key):
     """s' = s under the anchor: h = (g - alpha log pi_A) / (1 - discount), whatever pi."""
     world = PaperWorld(p=2, seed=1)
-    state = rng.uniform(-2, 2, size=(3_000, 2))
-    panel = Panel.from_arrays(state, np.arange(3_000) % 5, state, unit=np.arange(3_000))
+    state = rng.uniform(-2, 2, size=(1_000, 2))
+    panel = Panel.from_arrays(state, np.arange(1_000) % 5, state, unit=np.arange(1_000))
     problem = problem_of(world, panel)
     solution = Linear(ridge=1e-6).solve(problem, key=key)
     expected = problem.bonus(state) / (1 - 0.9)
@@ -249,6 +257,6 @@ def test_tabular_solutions_refuse_other_states(solver, tabular):
 
 def test_messages(tabular):
     with pytest.raises(DataError, match="`anchor_value` must be one of"):
-        resolve("neural")
+        deeppqr.PQR(discount=0.9, anchor=0, anchor_value="neural")
     with pytest.raises(DataError, match='`weights` must be "neighbours" or "forest"'):
         Averager("grid").solve(problem_of(*tabular), key=jr.key(0))

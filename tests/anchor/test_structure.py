@@ -1,6 +1,7 @@
 """Special anchors: exits, self-loops and renewals, recognised and used."""
 
 import dataclasses
+from typing import Any
 
 import jax.random as jr
 import numpy as np
@@ -8,9 +9,10 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr.anchor import Exact, Exit, Linear, Renewal, SelfLoop, _structure
+from deeppqr.anchor import Linear, Renewal, _structure
+from deeppqr.anchor._exact import Exact
 from deeppqr.anchor._problem import AnchorProblem, LogProbBonus
-from deeppqr.anchor._structure import ConstantFunction, recognise
+from deeppqr.anchor._structure import ConstantFunction, Exit, SelfLoop, recognise
 from deeppqr.anchor._value import anchor_problem
 from deeppqr.mdp import TabularMDP
 from deeppqr.policy._policy import AbstractPolicy
@@ -139,6 +141,7 @@ def test_pqr_recognises_them_in_data(structure, words):
     # Where the law is certain the table counts it without error, and both are one.
     if structure != "renewal":
         assert error(fit) == pytest.approx(error(table), rel=1e-6)
+    # A renewal's formula pools the anchor's rows: 0.76 to 1.08 on panels of seeds 1 to 6.
     assert error(fit) < 1.2 * error(table)
 
 
@@ -157,14 +160,15 @@ def test_pqr_recognises_exits(rng):
 
 def test_both_buses_are_renewals():
     bus = KnownCostBus()
-    panel = bus.simulate(steps=10_000, units=100)
+    panel = bus.simulate(steps=4_000, units=100)
     settings = {"anchor": bus.anchor, "anchor_reward": bus.anchor_reward}
-    fit = deeppqr.PQR(discount=bus.discount, **settings).fit(panel)
+    quick: dict[str, Any] = {"policy": "logit", "reward": "regression"}
+    fit = deeppqr.PQR(discount=bus.discount, **settings, **quick).fit(panel)
     assert "one and the same state" in fit.stages["anchor_value"]
     bus = SamqBus()
-    fit = deeppqr.PQR(
-        discount=bus.discount, anchor=bus.anchor, policy="logit", reward="regression"
-    ).fit(bus.simulate(steps=5_000))
+    fit = deeppqr.PQR(discount=bus.discount, anchor=bus.anchor, **quick).fit(
+        bus.simulate(steps=5_000)
+    )
     assert "does not depend on the state" in fit.stages["anchor_value"]
 
 

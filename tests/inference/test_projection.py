@@ -193,7 +193,7 @@ def test_few_clusters_are_allowed_for():
         test = specification_test(moments)
         rejections += test is not None and test.p < 0.05
     # Without the factor 85 % are covered and 40 % rejected.
-    assert abs(hits / 1_000 - 0.95) < 0.03
+    assert abs(hits / 1_000 - 0.95) < 4 * np.sqrt(0.95 * 0.05 / 1_000)
     assert abs(rejections / 1_000 - 0.05) < 4 * np.sqrt(0.05 * 0.95 / 1_000)
 
 

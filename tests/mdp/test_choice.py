@@ -3,13 +3,7 @@
 import numpy as np
 import pytest
 
-from deeppqr.mdp import (
-    TabularMDP,
-    choice_log_likelihood,
-    maxent_log_likelihood,
-    simulate_choices,
-    solve_soft,
-)
+from deeppqr.mdp import TabularMDP, policy_log_likelihood, simulate_choices, solve_soft
 from deeppqr.mdp._choice import gumbel_shocks
 from deeppqr.worlds import random_tabular
 
@@ -42,22 +36,22 @@ def test_the_two_likelihoods_are_the_policys():
     world = random_tabular(4, 3, seed=4)
     panel = world.simulate(steps=500, units=10)
     expected = world.log_policy(panel.state)[np.arange(500), panel.action].sum()
-    assert choice_log_likelihood(panel, world.q) == pytest.approx(expected)
-    assert maxent_log_likelihood(panel, world.q) == pytest.approx(expected)
-    assert maxent_log_likelihood(panel, world.reward) < expected
+    assert policy_log_likelihood(panel, world.q) == pytest.approx(expected)
+    assert policy_log_likelihood(panel, world.q) == pytest.approx(expected)
+    assert policy_log_likelihood(panel, world.reward) < expected
 
 
 def test_maxent_is_right_without_a_future():
     """At discount zero the reward itself maximises MaxEnt's likelihood."""
     world = random_tabular(4, 3, discount=0.0, seed=5)
     panel = world.simulate(steps=20_000, units=100)
-    truth = maxent_log_likelihood(panel, world.reward)
+    truth = policy_log_likelihood(panel, world.reward)
     taken = np.arange(len(panel)), panel.action
     assert truth == pytest.approx(world.log_policy(panel.state)[taken].sum())
     rng = np.random.default_rng(6)
     for _ in range(5):
         wrong = world.mdp.reward + 0.3 * rng.normal(size=(4, 3))
-        assert maxent_log_likelihood(panel, lambda s: wrong[s[:, 0].astype(int)]) < truth  # noqa: B023
+        assert policy_log_likelihood(panel, lambda s: wrong[s[:, 0].astype(int)]) < truth  # noqa: B023
 
 
 def test_low_temperatures_approach_hard_maximisation():
@@ -93,4 +87,5 @@ def test_pqr_recovers_the_flow_payoffs_of_shocked_agents():
         np.sqrt(np.mean((model.fit(p).reward(world.states) - world.mdp.reward)[:, 1:] ** 2))
         for p in (shocked, entropic)
     ]
+    # Of five pairs of seeds the ratio is 1.1 to 2.3, either way; this pair has the 2.3.
     assert max(errors) < 2 * min(errors) + 0.01

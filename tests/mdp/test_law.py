@@ -41,15 +41,16 @@ def test_a_function_and_a_table_agree(discount, tabular, anchor_reward):
         )
 
 
-@pytest.mark.parametrize("p", [5, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.filterwarnings("ignore::deeppqr.WeakOverlapWarning")  # nothing is estimated
+@pytest.mark.parametrize("p", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_the_papers_world_is_recovered_exactly(p):
     """Theorem 1 on continuous states: the exact policy and the known law give r."""
     world = PaperWorld(p=p, reward_scale=2.0, seed=1)
-    panel = world.simulate(steps=60, units=6, seed=2)
+    panel = world.simulate(steps=30, units=6, seed=2)
     fit = deeppqr.PQR(
         discount=0.9, anchor=0, policy=world.log_policy, transition=world.transition
     ).fit(panel)
-    states = world.simulate(steps=60, units=6, seed=3).state
+    states = world.simulate(steps=30, units=6, seed=3).state
     np.testing.assert_allclose(fit.reward(states), world.reward(states), atol=1e-10)
     np.testing.assert_allclose(fit.q(states), world.q(states), atol=1e-10)
 

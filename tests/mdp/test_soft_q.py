@@ -26,7 +26,8 @@ def test_q_is_close_to_the_exact_one(learned):
     truth = world.q(states)
     error = np.mean((soft.q(states) - truth) ** 2)
     # A small network, kinks where lines end, and demonstrations that visit other states
-    # than the exploration it learned from.
+    # than the exploration it learned from: 0.17 to 0.24 with seeds 2 to 4, and a
+    # divergence of 0.03 with each.
     assert error < 0.25 * truth.var()
     policy, exact = soft.log_policy(states), world.log_policy(states)
     assert np.mean(np.sum(np.exp(exact) * (exact - policy), axis=1)) < 0.05
@@ -70,4 +71,5 @@ def test_terminal_transitions_have_no_future(key):
         state, action, earned, state, 2, terminal=np.ones(2_000, bool), key=key
     )
     expected = np.stack([0 * state[:, 0], state[:, 0]], axis=1)
-    assert np.sqrt(np.mean((soft.q(state) - expected) ** 2)) < 0.05
+    # 0.003 to 0.004 with three seeds; three times that.
+    assert np.sqrt(np.mean((soft.q(state) - expected) ** 2)) < 0.012

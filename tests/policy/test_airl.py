@@ -69,14 +69,6 @@ def test_pqr_on_airl_recovers_the_reward(one_hot_world, key):
     assert error < baseline + 0.3
 
 
-def test_traces_are_kept(one_hot_world, key):
-    _, panel = one_hot_world
-    policy = AIRL(TABULAR).fit(categorical(panel), key=key).policy
-    assert isinstance(policy, AIRLPolicy)
-    assert len(policy.loss_trace) == len(policy.entropy_trace) == 60
-    assert abs(policy.loss_trace[-1] - 2 * np.log(2)) < 0.3
-
-
 @pytest.mark.parametrize(
     ("loss", "entropy", "message"),
     [(0.05, 0.5, "The discriminator's held-out loss is 0.050, far below 1.386"),
@@ -91,11 +83,15 @@ def test_adversarial_trouble_is_called_out(loss, entropy, message, tabular):
         _warn_of_trouble(panel, Trained(), -5.0)
 
 
-def test_sound_training_is_not(one_hot_world, key):
+def test_sound_training_keeps_its_traces_and_warns_of_nothing(one_hot_world, key):
     """Warnings are errors here: a normal fit raises none."""
     _, panel = one_hot_world
     short = Training(width=16, depth=1, members=1, max_steps=200, check_every=25)
-    AIRL(short).fit(categorical(panel), key=key)
+    policy = AIRL(short).fit(categorical(panel), key=key).policy
+    assert isinstance(policy, AIRLPolicy)
+    assert len(policy.loss_trace) == len(policy.entropy_trace) == 8
+    # A discriminator that cannot win loses 2 log 2; the warning comes below half of it.
+    assert policy.loss_trace[-1] > np.log(2)
 
 
 def test_given_policies_are_used_as_they_are(tabular):

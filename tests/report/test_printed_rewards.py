@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import deeppqr
-from deeppqr.panel import Panel
+from deeppqr import Panel
 from deeppqr.worlds import random_tabular
 
 STAGES = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}

@@ -8,18 +8,23 @@ import pytest
 import deeppqr
 from deeppqr import DataError, StorageError
 from deeppqr.metrics import score_reward
+from deeppqr.policy import Training
 from deeppqr.reward import Auto, Joint, Likelihood
+
+BRIEF = Training(width=16, depth=1, members=1, max_steps=60, check_every=30)
 
 
 @pytest.fixture(scope="module")
 def paper():
     world = deeppqr.worlds.PaperWorld(p=3, reward_scale=5.0, seed=1)
-    return world, world.simulate(steps=6_000, units=60, seed=7)
+    return world, world.simulate(steps=3_000, units=30, seed=7)
 
 
 @pytest.fixture(scope="module")
 def joint(paper):
-    return deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="joint").fit(paper[1])
+    return deeppqr.PQR(
+        discount=0.9, anchor=0, policy="logit", reward=Joint(training=BRIEF)
+    ).fit(paper[1])
 
 
 @pytest.fixture(scope="module")
@@ -34,10 +39,25 @@ def nmse(fit, world):
     return score_reward(fit.reward(states), world.reward(states)).nmse
 
 
-def test_joint_recovers_far_more_than_regression(paper, joint, plain):
+def test_joint_recovers_more_than_regression(paper, joint, plain):
+    """With networks of a minute size. On panels of seeds 2 to 4 the ratio is 0.45 to 0.55
+    and the error 0.035 to 0.073; the bound on the error is twice the largest."""
     world = paper[0]
-    assert nmse(joint, world) < 0.3 * nmse(plain, world)
-    assert nmse(joint, world) < 0.1
+    assert nmse(joint, world) < nmse(plain, world)
+    assert nmse(joint, world) < 0.15
+
+
+@pytest.mark.slow
+def test_joint_as_it_comes_recovers_far_more_than_regression(paper):
+    world = paper[0]
+    panel = world.simulate(steps=6_000, units=60, seed=7)
+    stages = {"discount": 0.9, "anchor": 0, "policy": "logit"}
+    joint, plain = (
+        nmse(deeppqr.PQR(**stages, reward=name).fit(panel), world)
+        for name in ("joint", "linear")
+    )
+    assert joint < 0.3 * plain
+    assert joint < 0.1
 
 
 def test_policy_value_and_reward_agree(paper, joint):
@@ -91,7 +111,8 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Likelihood(model)).fit(
         panel
     )
-    assert nmse(fit, world) < 0.5
+    # One step from the logit's value: 0.23 to 0.38 on panels of seeds 7 to 9.
+    assert nmse(fit, world) < 0.6
     assert "likelihood" in fit.stages["reward"]
     loaded = deeppqr.load(fit.save(tmp_path / "fit"))
     states = panel.state[:20]
@@ -125,18 +146,18 @@ def test_the_reward_that_held_out_units_refute_is_corrected(tmp_path):
 def test_lines_may_differ_with_a_two_valued_variable():
     """A slope that turns with a regime is found where the regime is one of the states."""
     rng = np.random.default_rng(1)
-    state = np.column_stack([rng.normal(size=12_000), rng.integers(2, size=12_000)])
+    state = np.column_stack([rng.normal(size=6_000), rng.integers(2, size=6_000)])
     reward = np.where(state[:, 1] == 1, 1.0, -1.0) * state[:, 0]
-    action = (rng.random(12_000) < 1 / (1 + np.exp(-reward))).astype(int)
+    action = (rng.random(6_000) < 1 / (1 + np.exp(-reward))).astype(int)
     panel = deeppqr.Panel.from_arrays(
-        state, action, np.roll(state, -1, axis=0), unit=np.arange(12_000) // 20
+        state, action, np.roll(state, -1, axis=0), unit=np.arange(6_000) // 20
     )
     model = deeppqr.PQR(discount=0.0, anchor=0, policy="logit", reward=Joint(training=None))
     fit = model.fit(panel)
     assert "lines that differ with two-valued variables" in fit.stages["reward"]
-    # Four standard errors of a slope on 6,000 rows, whose information is about 1/5 each.
+    # Four standard errors of a slope on 3,000 rows, whose information is about 1/5 each.
     np.testing.assert_allclose(
-        fit.reward(np.array([[1.0, 0.0], [1.0, 1.0]]))[:, 1], [-1.0, 1.0], atol=0.12
+        fit.reward(np.array([[1.0, 0.0], [1.0, 1.0]]))[:, 1], [-1.0, 1.0], atol=0.17
     )
 
 
@@ -149,12 +170,12 @@ def test_where_all_can_be_counted_nothing_else_is_tried():
     np.testing.assert_array_equal(fit.reward(world.states), counted.reward(world.states))
 
 
-def test_messages():
+def test_messages(paper):
     with pytest.raises(DataError, match="`rounds` must be at least 1"):
         Joint(rounds=0)
     with pytest.raises(DataError, match="`model` must be"):
         Likelihood("forest")
-    panel = deeppqr.worlds.PaperWorld(p=2).simulate(steps=500, units=10, seed=1)
+    _, panel = paper
     wrong = Joint(features=lambda states: np.ones(3))
     with pytest.raises(DataError, match="`features` must return"):
         deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=wrong).fit(panel)

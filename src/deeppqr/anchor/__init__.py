@@ -2,9 +2,6 @@
 
 from ..learners._basis import RandomFeatures as RandomFeatures
 from ._averager import Averager as Averager
-from ._exact import Exact as Exact
 from ._fitted import Fitted as Fitted
 from ._linear import Linear as Linear
-from ._structure import Exit as Exit
 from ._structure import Renewal as Renewal
-from ._structure import SelfLoop as SelfLoop

@@ -1,4 +1,3 @@
 """Diagnostics of a fit: figures with verdicts, computed with it."""
 
-from ._diagnostics import Diagnostic as Diagnostic
 from ._diagnostics import Diagnostics as Diagnostics

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._shapes import Codes, PerRow
 from .._stored import stored
-from ..progress import Progress, track
+from ..progress import track
 from ._chunks import in_compiled_chunks
 from ._scaling import Scaling
 
@@ -306,5 +306,5 @@ def _where_member(improved, new, old):
     return jnp.where(improved.reshape(shape), new, old)
 
 
-def _report(progress: Progress, step: int, training: Training, loss) -> None:
+def _report(progress, step: int, training: Training, loss) -> None:
     progress.advance(training.check_every, note=f"held-out loss {float(loss.mean()):.4f}")

@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._choice import choice_log_likelihood as choice_log_likelihood
-from ._choice import maxent_log_likelihood as maxent_log_likelihood
+from ._choice import policy_log_likelihood as policy_log_likelihood
 from ._choice import simulate_choices as simulate_choices
 from ._law import Law as Law
 from ._soft_q import SoftQLearning as SoftQLearning

@@ -47,27 +47,17 @@ def simulate_choices(
     return panel_of_paths(world, path, action)
 
 
-def policy_log_likelihood(panel: Panel, q: ActionValues, *, temperature: float) -> float:
+def policy_log_likelihood(
+    panel: Panel, q: ActionValues, *, temperature: float = 1.0
+) -> float:
     r"""Lemma 1's log-likelihood of the decisions, the transitions' part left out.
 
     $$\sum_t \Big[ Q(s_t,a_t)/\alpha - \log \sum_b \exp\{Q(s_t,b)/\alpha\} \Big].$$
+
+    At temperature one it is that of dynamic discrete choice with standard shocks, `q` being
+    the choice-specific values. It is also that of MaxEnt-IRL, which puts a reward in Q's
+    place: correctly specified at discount zero, while elsewhere its maximum is Q.
     """
     log_prob = log_softmax(q(panel.state) / temperature, axis=1)
     chosen = log_prob[np.arange(len(panel)), panel.action]
     return float(np.sum(panel.weight * chosen))
-
-
-def maxent_log_likelihood(panel: Panel, reward: ActionValues) -> float:
-    """MaxEnt-IRL's log-likelihood: Lemma 1's at temperature one with r in Q's place.
-
-    It is correctly specified where the discount is zero; otherwise its maximum is Q.
-    """
-    return policy_log_likelihood(panel, reward, temperature=1.0)
-
-
-def choice_log_likelihood(panel: Panel, choice_value: ActionValues) -> float:
-    """The log-likelihood of dynamic discrete choice with standard shocks.
-
-    `choice_value` are the choice-specific values v_j: Lemma 1 at temperature one.
-    """
-    return policy_log_likelihood(panel, choice_value, temperature=1.0)

@@ -1,3 +1,4 @@
-"""Panels of observed decisions, from DataFrames, files, arrays or trajectories."""
+"""Decisions in: DataFrames, files and arrays, checked once on the way.
 
-from ._panel import Panel as Panel
+Users meet one name of this room, `deeppqr.Panel`.
+"""

@@ -3,7 +3,5 @@
 from ._auto import Auto as Auto
 from ._joint import Joint as Joint
 from ._likelihood import Likelihood as Likelihood
-from ._re import RE as RE
 from ._regression import Linear as Linear
 from ._regression import Network as Network
-from ._table import Table as Table
