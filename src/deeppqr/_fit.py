@@ -15,6 +15,7 @@ from .diagnostics._diagnostics import Diagnostics
 from .mdp._tabular import check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
+from .report._rewards import rescaled_range
 from .reward._joint import BasisReward
 from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
@@ -83,8 +84,6 @@ class Fit:
         was estimated. Diagnostics and provenance stay those of the fit it came from, but
         for the summary's rewards: they are scaled, or left out where g keeps them from it.
         """
-        from .report._rewards import rescaled_range
-
         check_preferences(self.discount, temperature)
         self._require_affine()
         provenance = dict(self.provenance)

@@ -27,6 +27,7 @@ from .panel._panel import Panel, require_panel
 from .policy._policy import PolicyFit, clip
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
+from .report._rewards import reward_range
 from .reward._resolve import resolve as resolve_reward
 from .reward._table import Known as RewardOnTable
 from .reward._table import KnownLaw as RewardUnderLaw
@@ -213,8 +214,6 @@ class PQR:
     def _provenance(
         self, panel: Panel, clock: "_Clock", solution: AnchorSolution, reward: np.ndarray
     ) -> dict[str, Any]:
-        from .report._rewards import reward_range
-
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         return {
             "settings": settings,

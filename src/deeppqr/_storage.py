@@ -18,6 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import skops.io
+from safetensors import SafetensorError
+from safetensors.numpy import load_file as load_arrays
+from safetensors.numpy import save as save_arrays
 
 from . import _pqr as _pqr  # registers every class that a fit can be made of
 from ._errors import StorageError
@@ -139,8 +143,6 @@ class _Parts:
         return {"class": type(value).__name__, "fields": packed}
 
     def _pack_estimator(self, estimator: Any) -> dict[str, str]:
-        import skops.io
-
         # skops lists every type a file would construct; only those it trusts are written.
         data = skops.io.dumps(estimator)
         untrusted = skops.io.get_untrusted_types(data=data)
@@ -157,10 +159,8 @@ class _Parts:
 
 
 def _write_parts(folder: Path, parts: _Parts) -> None:
-    from safetensors.numpy import save
-
     # Not `save_file`, whose files only their owner may read, whatever the umask.
-    (folder / "arrays.safetensors").write_bytes(save(parts.arrays))
+    (folder / "arrays.safetensors").write_bytes(save_arrays(parts.arrays))
     for name, data in parts.estimators.items():
         (folder / name).write_bytes(data)
 
@@ -180,9 +180,6 @@ class _Reader:
     used: set[str] = field(default_factory=set)
 
     def __post_init__(self):
-        from safetensors import SafetensorError
-        from safetensors.numpy import load_file
-
         for name, digest in dict(self.header.get("sha256", {})).items():
             # A name with a slash or dots could point outside the folder.
             if not re.fullmatch(r"[A-Za-z0-9]+\.(safetensors|skops)", name):
@@ -197,7 +194,7 @@ class _Reader:
                     f"model.json. {AGAIN}"
                 )
         try:
-            self.arrays = load_file(self.folder / "arrays.safetensors")
+            self.arrays = load_arrays(self.folder / "arrays.safetensors")
         except (SafetensorError, OSError) as problem:
             raise StorageError(
                 f"{self.folder / 'arrays.safetensors'} cannot be read: {problem}"
@@ -230,8 +227,6 @@ class _Reader:
         raise KeyError(kind)
 
     def _unpack_estimator(self, name: str) -> Any:
-        import skops.io
-
         if name not in self.header["sha256"]:
             raise StorageError(f"{self.folder} names a part {name!r} without a checksum.")
         stored, here = self.header["scikit-learn"], version("scikit-learn")

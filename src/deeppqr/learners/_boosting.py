@@ -4,8 +4,12 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import sklearn
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from scipy.special import log_softmax
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from .._random import integer_seed, numpy_rng
 from .._shapes import Codes, Mask, PerRow
@@ -57,9 +61,6 @@ class BoostedTrees:
 
         Without a mask, a random tenth of the rows is held out.
         """
-        from sklearn.ensemble import HistGradientBoostingClassifier
-        from threadpoolctl import threadpool_limits
-
         if held_out is None:
             held_out = numpy_rng(key).random(len(label)) < VALIDATION
         learn = ~held_out & (weight > 0)
@@ -115,8 +116,6 @@ class BoostedTrees:
         Boosting bins its inputs first, so its thresholds are edges of bins. Where a class
         begins at a sharp boundary, such as a wall, that is not accurate enough.
         """
-        from sklearn.tree import DecisionTreeClassifier
-
         every = np.ones(num_classes, dtype=bool)
         model = DecisionTreeClassifier(
             criterion="log_loss",
@@ -199,8 +198,6 @@ def _check(trees: BoostedTrees, model, inputs: np.ndarray) -> None:
 
     The trees are read from private attributes, which another version may change.
     """
-    import sklearn
-
     ours = np.exp(trees.log_prob(inputs)[:, trees.seen]) / trees.seen_share
     error = np.abs(ours - model.predict_proba(inputs)).max()
     if not error < TOL:

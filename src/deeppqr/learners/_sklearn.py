@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 from jaxtyping import PRNGKeyArray
+from sklearn.base import is_classifier
 
 from .._errors import DataError
 from .._random import integer_seed
@@ -45,8 +46,6 @@ def refuse_class(part: Any, role: str) -> None:
 
 def refuse_classifier(part: Any, role: str) -> None:
     """Refuse a classifier where a regressor is needed."""
-    from sklearn.base import is_classifier
-
     if is_classifier(part):
         raise DataError(
             f"`{role}` needs a regressor, but {type(part).__name__} is a classifier. Use "
