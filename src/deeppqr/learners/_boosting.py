@@ -13,8 +13,8 @@ from ._trees import MaskedTrees, add_trees, mask_trees
 
 # The exported trees must reproduce scikit-learn's probabilities to TOL on CHECKED rows.
 TOL, CHECKED = 1e-9, 1_000
-# Rows held out for early stopping where no units are: scikit-learn's default. At 0.2 rewards
-# on the paper world move by 0.005 of their standard deviation.
+# Rows held out for early stopping where no units are: scikit-learn's default. At 0.2
+# rewards on the paper world move by 0.005 of their standard deviation.
 VALIDATION = 0.1
 # Rows are pushed through the trees in blocks that stay in the processor's cache: a column
 # of 8,192 float64 is 64 kB.
@@ -70,6 +70,7 @@ class BoostedTrees:
         learn = ~held_out & (weight > 0)
         mass = np.bincount(label[learn], weight[learn], num_classes)
         seen = mass > 0
+        # One pseudo-row for each class that does not occur, so that log pi stays finite.
         seen_share = float(mass.sum() / (mass.sum() + np.sum(~seen)))
         if seen.sum() < 2:
             return _constant(seen, seen_share)
@@ -139,6 +140,7 @@ class BoostedTrees:
         # Half a pseudo-row per class (Jeffreys' prior) bounds the log-probabilities; a
         # whole one moves rewards on the paper world by 0.05 of their standard deviation.
         value = np.log(mass + 0.5)
+        # The same tree once per class, since boosted trees have one score each.
         repeat = lambda array: np.tile(array, (num_classes,) + (1,) * array.ndim)
         return cls(
             repeat(np.maximum(tree.feature, 0).astype(np.int64)),

@@ -110,6 +110,8 @@ def add_trees(
     inputs: Float[np.ndarray, "row input_feature"],
 ) -> Float[np.ndarray, "score row"]:
     """The trees' values added to where each score starts, in double precision."""
+    # In float64 for this block alone: thresholds are float64, and a row at one would
+    # otherwise go the other way.
     with jax.enable_x64(True):
         return in_compiled_chunks(partial(_add_trees, trees, start), inputs)
 

@@ -81,6 +81,7 @@ class DepartureValue(AbstractValue):
     def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated:
         departure = self.policy.log_prob(state)
         ahead = self.discount * self.continuation(state, departure)
+        # As in `AnchoredValue`, at temperature one with g = 0 and delta in place of log pi.
         added = ahead - departure[:, self.anchor]
         zero = np.zeros(len(state))
         return Evaluated(
@@ -135,6 +136,7 @@ def correct(
         value.anchor,
         discount=value.discount,
     )
+    # The data choose the solver again: the departure may need another than log pi does.
     added = AnchorAuto().solve(problem, key=key_anchor).continuation
     left = DepartureValue(departure, added, gap, value.anchor, value.discount)
     extra = RE().fit(panel, left, key=key_reward)  # pyright: ignore

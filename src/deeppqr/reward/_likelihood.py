@@ -92,6 +92,7 @@ class Likelihood(AbstractRewardEstimator):
         def offset(state: np.ndarray) -> np.ndarray:
             found = value.discount * ahead(state)[:, :, 0]
             found[:, value.anchor] += value.anchor_reward(state) / value.temperature
+            # Differences to the anchor, which softmax does not see.
             return found - found[:, [value.anchor]]
 
         if callable(self.model):
@@ -117,6 +118,7 @@ class Likelihood(AbstractRewardEstimator):
                 jnp.asarray(scores), action
             )
 
+        # A member per fold at least, so that every row has one that did not see its unit.
         training = replace(self.training, members=max(self.training.members, FOLDS))
         ensemble = train(
             panel.state,
@@ -156,6 +158,7 @@ def fit_offset_logit(
     if features is not None:
         basis = GivenBasis.of(panel, features, anchor)
     else:
+        # One round and no networks: V is given here and does not change with the reward.
         few = decisions.thinned(ROWS)
         basis = linear_basis(panel, anchor)
         basis = choose_grouping(build_logit(basis, few), basis, few.fold)

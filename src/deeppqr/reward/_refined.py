@@ -74,6 +74,8 @@ def refine(
     value: AnchoredValue, reward: AbstractReward, ahead: AbstractAhead
 ) -> AnchoredValue:
     """The value at which policy, Q and reward agree: Q = r + discount h."""
+    # The first stage's policy is replaced: two policies in one fit would give a Q, V and r
+    # that do not satisfy the Bellman equation together.
     return replace(
         value,
         policy=ChoicePolicy(reward, ahead, value),

@@ -72,6 +72,7 @@ class Choices:
         rows = np.arange(len(self.action)) if rows is None else rows
         number = self.design.shape[2]
         gradient, hessian = np.zeros(number), np.zeros((number, number))
+        # In chunks: the weighted design would otherwise be a second copy of it.
         for first in range(0, len(rows), ROWS_AT_ONCE):
             at = rows[first : first + ROWS_AT_ONCE]
             x, weight = self.design[at], self.weight[at]
@@ -116,6 +117,8 @@ def fit_ridge_logit(
         diagonal = _diagonal(penalty, group)
         step = np.linalg.solve(hessian + np.diag(diagonal), right) - theta
         slope = float(step @ (gradient - diagonal * theta))
+        # Newton's full step where the likelihood agrees; halved where the quadratic
+        # approximation overshoots.
         theta = _search(choices, diagonal, theta, step, slope)
         if slope < 1e-3:  # the expected gain of the next step, in nats over all rows
             break
@@ -172,6 +175,7 @@ def held_out_predictor(
     predictor = np.empty_like(choices.offset)
     for number in np.unique(fold):
         out = fold == number
+        # Penalties are chosen again without the fold: reusing them would leak it.
         without = fit_ridge_logit(choices.select(~out), group, start=fit)
         predictor[out] = choices.design[out] @ without.theta
     return predictor

@@ -92,6 +92,8 @@ def select_temperature(
             f"{len(given)} were: {sorted(given)}."
         )
     ((name, target),) = given.items()
+    # An average is affine in the temperature and has one solution; extremes are piecewise
+    # linear and convex or concave.
     if name == "average":
         slope, level = np.average(bare, weights=weight), np.average(known, weights=weight)
         temperature = (target - level) / slope if slope != 0 else np.inf
