@@ -134,6 +134,7 @@ class Basis:
             state = panel.state[panel.action == action]
             count = int(np.clip(len(state) // rows_per_knot, 1, number))
             share = np.linspace(0, 1, count)
+            # unique, since quantiles of discrete states coincide.
             columns = [np.unique(np.quantile(x, share)) for x in state.T if len(x)]
             blocks.append(tuple(columns))
         return cls(tuple(blocks))
@@ -189,6 +190,8 @@ class Ahead:
         rows = np.flatnonzero(panel.has_next)
         after = panel.next_state[rows]
         log_policy = policy.log_prob(after)
+        # The mean over the estimated policy at the next state, not the action seen there:
+        # the same expectation with less noise.
         mix = np.exp(log_policy)
         flow = _flow(settings.reward, after, panel.num_actions)
         shocks = flow.known - settings.temperature * log_policy

@@ -176,6 +176,7 @@ def bootstrap(
         estimate = statistic(model.fit(panel))
     chosen = _executor(workers, executor)
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
+    # Tabular replicates are solved together; what that cannot do is refitted one by one.
     found = quick_draws(model, panel, statistic, seed, numbers)
     left = [number for number in numbers if number not in found]
     found = sorted([*found.items(), *_run(task, left, chosen)], key=lambda one: one[0])
@@ -226,6 +227,8 @@ class _Replicate:
                 warnings.simplefilter("ignore", WeakOverlapWarning)
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
+        # A replicate may lack an action or a state. It is counted as failed and reported,
+        # since leaving such replicates out in silence makes errors too small.
         except Exception as problem:
             return f"{type(problem).__name__}: {problem}"
         if not np.isfinite(value).all():
@@ -250,6 +253,7 @@ def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
     rows = np.concatenate(parts)
     labels, unit = np.unique(np.concatenate(units), return_inverse=True)
     names = [(panel.unit_labels[i % panel.num_units], i // panel.num_units) for i in labels]
+    # Stable, so that each copy's rows stay in time order.
     order = np.argsort(unit, kind="stable")
     rows, unit = rows[order], unit[order].astype(np.int64)
     return replace(

@@ -145,8 +145,8 @@ class RewardBasis:
         )
         standard = self.scaling(state)
         simple = _with_constant(standard)
-        # Linear parts are taken out, so that dropping the bends leaves a linear reward whose
-        # coefficients mean the same.
+        # Linear parts are taken out, so that without bends the linear coefficients still
+        # mean the same.
         bends = np.tanh(standard @ direction - offset)
         removed = np.linalg.lstsq(simple, bends, rcond=1e-10)[0]
         size = float((bends - simple @ removed).std(axis=0).mean())
