@@ -86,7 +86,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f".{name}", __name__)
     if name in _HOME:
         value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-        globals()[name] = value
+        globals()[name] = value  # found directly the next time
         return value
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

@@ -139,6 +139,7 @@ class PaperWorld:
         states = self._check(states)
         lines = self._lines(self.jump_states)
         level, slope = self._shaping(lines, anchor)[:, lines.home].mean(axis=1)
+        # phi at a jump is its own mean: one scalar equation, as for J.
         jump = level / (1 - slope)
         lines = self._lines(states)
         level, slope = self._shaping(lines, anchor)
@@ -221,6 +222,7 @@ class PaperWorld:
         tenths = np.arange(start[-1]) - start[line] + low[line]
         weight = self.omega[:-1]
         index = ((states @ weight)[line] + tenths / 10 * weight.sum()) / self.p
+        # Points of a line are consecutive, a tenth apart, so steps are shifts of the index.
         target = np.arange(start[-1])[:, None] + SHIFT
         inside = (target >= start[line, None]) & (target < start[line + 1, None])
         reward = self._reward_along(index)
