@@ -147,7 +147,7 @@ def fit_offset_logit(
     *,
     key: PRNGKeyArray,
 ) -> tuple[BasisReward, Float[np.ndarray, " row"], str]:
-    """A reward linear in features, given what else speaks for each action; the score of
+    """A reward linear in features, given an offset for each action; the score of
     each row without its fold; and a note."""
     decisions = Decisions.of(panel, fold)
 

@@ -41,7 +41,7 @@ class RidgeLogit:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Observed choices with what speaks for each alternative."""
+    """Observed choices with the regressors and the offset of each alternative."""
 
     design: Float[np.ndarray, "row action feature"]
     offset: Float[np.ndarray, "row action"]
@@ -170,7 +170,7 @@ def held_out_predictor(
     group: Int[np.ndarray, " feature"],
     fold: Int[np.ndarray, " row"],
 ) -> Float[np.ndarray, "row action"]:
-    """What speaks for each alternative, beside the offset, by coefficients and penalties
+    """The linear predictor of each alternative, without the offset, by coefficients and penalties
     found without the row's fold."""
     predictor = np.empty_like(choices.offset)
     for number in np.unique(fold):

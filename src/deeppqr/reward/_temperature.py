@@ -113,7 +113,7 @@ def _crossing(gap: Callable[[float], float]) -> float:
     """The largest temperature at which the gap changes sign, or NaN.
 
     A maximum of lines may fall before it rises; beyond the last crossing the reward
-    scales with the temperature, as it should.
+    scales with the temperature.
     """
     # A grid first, because there may be several crossings: twenty points per decade.
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])
