@@ -19,11 +19,11 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
 
 import numpy as np
-from deeppqr.studies._table_ix import SAMPLES, TABLE_IX
 
 import deeppqr
 from deeppqr import datasets
 from deeppqr.baselines import NFXP, NPL, HotzMiller, MileageIncrements, bus_costs
+from deeppqr_studies.published import SAMPLES, TABLE_IX
 
 DISCOUNT, BINS = 0.9999, 90
 WARM_FITS, WARM_SECONDS = 5, 10.0

@@ -7,7 +7,7 @@ import pytest
 from jaxtyping import install_import_hook
 
 # Before the package is imported, so that every annotated function is wrapped.
-install_import_hook("deeppqr", "typecheck.check")
+install_import_hook(["deeppqr", "deeppqr_studies"], "typecheck.check")
 
 jax.config.update("jax_numpy_rank_promotion", "raise")
 

@@ -43,3 +43,11 @@ def empirical_transition(panel, num_states):
     for state, action, after in rows:
         count[int(state), action, int(after)] += 1
     return count / count.sum(axis=2, keepdims=True)
+
+
+def policy_value(mdp, log_policy):
+    """The value of following a policy forever, its entropy counted, by dense algebra."""
+    policy = np.exp(log_policy)
+    flow = (policy * (mdp.reward - mdp.temperature * log_policy)).sum(axis=1)
+    moves = np.einsum("sa,sat->st", policy, mdp.transition)
+    return np.linalg.solve(np.eye(len(flow)) - mdp.discount * moves, flow)

@@ -9,7 +9,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier
 
 from deeppqr.learners import _boosting
 from deeppqr.learners._boosting import BoostedTrees
-from deeppqr.learners._trees import add_trees, mask_trees
+from deeppqr.learners._masked_trees import add_trees, mask_trees
+from deeppqr.learners._trees import Trees
 
 
 def draw(num_classes, num_rows=2_000, seed=0):
@@ -49,7 +50,7 @@ def test_ties_with_a_threshold_go_left(key):
     inputs, _, weight = draw(2)
     label = (inputs[:, 0] > 0.3).astype(int)
     trees = BoostedTrees.fit(inputs, label, weight, 2, key=key, max_iter=5)
-    edge = trees.threshold[0, 0]
+    edge = trees.trees.threshold[0, 0]
     at, above = (
         trees.log_prob(np.array([[x, 0.0, 0.0, 0.0]]))[0, 1]
         for x in (edge, np.nextafter(edge, 9))
@@ -147,13 +148,10 @@ def test_masks_of_leaves_lead_where_splits_do(seed, max_leaves, num_scores):
     rng = np.random.default_rng(seed)
     trees = grow_at_random(rng, 20, max_leaves, num_scores)
     inputs = rng.integers(0, 10, size=(300, 4)) / 2
-    masked = mask_trees(
-        *(trees.feature, trees.threshold, trees.child, trees.value),
-        *(trees.tree_class, num_scores),
-    )
+    masked = mask_trees(trees.trees, trees.value, trees.tree_class, num_scores)
     assert masked is not None
     expected = np.tile(trees.baseline[:, None], len(inputs))
-    parts = (trees.feature, trees.threshold, trees.child, trees.value)
+    parts = (*arrays(trees), trees.value)
     for scored, *tree in zip(trees.tree_class, *parts, strict=True):
         for row, values in enumerate(inputs):
             expected[scored, row] += walk(values, *tree)
@@ -165,11 +163,27 @@ def test_a_tree_with_more_leaves_than_bits_is_walked(key):
     trees = grow_at_random(rng, 3, 33, 1)
     inputs = rng.normal(size=(50, 4))
     assert trees._masked is None
-    parts = (trees.feature, trees.threshold, trees.child, trees.value)
+    parts = (*arrays(trees), trees.value)
     expected = [
         sum(walk(values, *tree) for tree in zip(*parts, strict=True)) for values in inputs
     ]
     np.testing.assert_allclose(trees._scores(inputs)[:, 0], expected, rtol=1e-12)
+
+
+def test_leaves_are_where_the_splits_lead():
+    rng = np.random.default_rng(1)
+    trees = grow_at_random(rng, 5, 40, 1)
+    inputs = rng.integers(0, 10, size=(60, 4)) / 2
+    node = np.arange(trees.value.shape[1])
+    expected = [
+        [walk(row, *tree, node) for tree in zip(*arrays(trees), strict=True)]
+        for row in inputs
+    ]
+    np.testing.assert_array_equal(trees.trees.leaves(inputs), expected)
+
+
+def arrays(boosted):
+    return boosted.trees.feature, boosted.trees.threshold, boosted.trees.child
 
 
 def walk(row, feature, threshold, child, value):
@@ -192,9 +206,11 @@ def grow_at_random(rng, number, max_leaves, num_scores):
             leaves += [count, count + 1]
             count += 2
     return BoostedTrees(
-        rng.integers(0, 4, size=(number, size)),
-        rng.integers(0, 10, size=(number, size)) / 2,
-        child,
+        Trees(
+            rng.integers(0, 4, size=(number, size)),
+            rng.integers(0, 10, size=(number, size)) / 2,
+            child,
+        ),
         rng.normal(size=(number, size)),
         rng.integers(0, num_scores, size=number),
         rng.normal(size=num_scores) if num_scores > 1 else np.zeros(1),

@@ -1,29 +1,35 @@
-"""The benchmark, one file per figure or table: tidy rows in, tables and figures out."""
+"""The benchmark: each figure or table of deeppqr's documentation as a study.
+
+A study is a list of tasks that run independently, and a report of their rows. `deeppqr
+study NAME` runs one; `run_study` does the same from Python.
+"""
 
 from typing import Any
 
-from deeppqr._errors import DataError
-from ._airline import Airline as Airline
-from ._alpha_selection import AlphaSelection as AlphaSelection
-from ._anchor_support import AnchorSupport as AnchorSupport
-from ._bus_known_cost import BusKnownCost as BusKnownCost
-from ._convergence import Convergence as Convergence
-from ._error_budget import ErrorBudget as ErrorBudget
-from ._q_recovery import QRecovery as QRecovery
-from ._reward_recovery import RewardRecovery as RewardRecovery
-from ._robustness import Robustness as Robustness
+from deeppqr import DataError
+
+from ._error_budget import ErrorBudget
+from ._reward_recovery import RewardRecovery
 from ._runner import Outcome as Outcome
-from ._runner import attempt as attempt
+from ._runner import attempt
 from ._runner import run_study as run_study
-from ._rust_pqr import RustPQR as RustPQR
-from ._rust_table_ix import RustTableIX as RustTableIX
-from ._samq_bus import SamqBusSlopes as SamqBusSlopes
-from ._sensitivity import Sensitivity as Sensitivity
 from ._study import Option as Option
 from ._study import Study as Study
 from ._study import Task as Task
 from ._study import all_options as all_options
-from ._training_error import TrainingError as TrainingError
+from ._study import complete_settings as complete_settings
+from .airline import Airline
+from .buses._known_cost import BusKnownCost
+from .buses._rust_pqr import RustPQR
+from .buses._rust_table_ix import RustTableIX
+from .buses._samq import SamqBusSlopes
+from .paper._alpha_selection import AlphaSelection
+from .paper._anchor_support import AnchorSupport
+from .paper._convergence import Convergence
+from .paper._q_recovery import QRecovery
+from .paper._robustness import Robustness
+from .paper._sensitivity import Sensitivity
+from .paper._training_error import TrainingError
 
 STUDIES: dict[str, Study] = {
     study.name: study

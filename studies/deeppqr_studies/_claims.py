@@ -1,29 +1,29 @@
-"""What a paper claims, held against a table: "agrees", "disagrees" or "cannot tell"."""
+"""Claims of a paper, tested on a table: "agrees", "disagrees" or "cannot tell"."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import exp, log
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+import polars as pl
 from scipy.special import stdtrit
-
-if TYPE_CHECKING:
-    import polars as pl
 
 AGREES, DISAGREES, UNDECIDED = "agrees", "disagrees", "cannot tell"
 NOTHING = "nothing to compare"
 CONFIDENCE = 0.95
-"""With which a mean difference must differ from zero to decide."""
+"""Of the interval of the mean difference; a claim is decided if zero is outside it."""
 
 Scores = Mapping[Any, float]
-"""A score by seed, or by whatever else pairs two scores."""
+"""A score by seed, or by another key that pairs two scores."""
 ScoresOver = Mapping[Any, Scores]
 """Such scores by a size."""
 
 
 class Claim(NamedTuple):
-    """A sentence of the paper, whether our numbers bear it out, and those numbers."""
+    """A sentence of the paper, whether our numbers support it, and those numbers."""
 
     text: str
     verdict: str
@@ -32,7 +32,7 @@ class Claim(NamedTuple):
 
 @dataclass(frozen=True)
 class Claims:
-    """Claims that are printed like a table, among tables; none is said to be none."""
+    """Claims that are printed among tables; an empty list prints "nothing to compare"."""
 
     title: str
     claims: Sequence[Claim]
@@ -51,10 +51,10 @@ def claim_below(
 ) -> Claim:
     """The claim that one score is below another, judged on the pairs that have both.
 
-    It is borne out if the 95 % interval of the mean paired difference, by Student's t, is
-    below zero, contradicted if it is above; fewer than two pairs cannot tell. With
-    `relative` the same is asked of the logarithms, for scores of very different sizes:
-    means are then geometric. Where a score is zero there is none, and differences decide.
+    It agrees if the 95 % interval of the mean paired difference, by Student's t, is below
+    zero, and disagrees if it is above; fewer than two pairs cannot tell. With `relative`
+    the test is on logarithms, for scores of very different sizes, and means are geometric;
+    a score of zero has no logarithm, and the test is on differences then.
     """
     sides = [(lower[pair], upper[pair]) for pair in lower if pair in upper]
     if not sides:
@@ -79,7 +79,7 @@ def claim_below(
 def claim_everywhere(text: str, claims: Mapping[str, Claim]) -> Claim:
     """The claim that the same holds in every place.
 
-    One place that contradicts it is enough to do so; one that cannot tell leaves it open.
+    It disagrees if one place does; else it cannot tell if one place cannot.
     """
     verdicts = {claim.verdict for claim in claims.values()}
     for verdict in (DISAGREES, UNDECIDED, AGREES):
@@ -98,8 +98,8 @@ def claim_at_every(
 ) -> Claim:
     """The claim that one score is below another at every value of `over`.
 
-    Seeds are the pairs at each: a seed draws one world per value, and what is true of one
-    value can be false of another.
+    It is tested at each value with the seeds as pairs, and not on all pairs together: what
+    holds at one value may not hold at another.
     """
     found = {
         f"{over} = {size:g}": claim_below(
@@ -111,7 +111,7 @@ def claim_at_every(
 
 
 def scores_by(
-    frame: "pl.DataFrame", score: str, *, pair: str = "seed", **where: Any
+    frame: pl.DataFrame, score: str, *, pair: str = "seed", **where: Any
 ) -> dict[Any, float]:
     """A score by seed, over the rows whose columns have the values of `where`."""
     kept = frame.filter(**where).drop_nulls(score)
@@ -119,7 +119,7 @@ def scores_by(
 
 
 def scores_over(
-    frame: "pl.DataFrame", over: str, score: str, **where: Any
+    frame: pl.DataFrame, over: str, score: str, **where: Any
 ) -> dict[Any, dict[Any, float]]:
     """The same by every value of the column `over`."""
     kept = frame.filter(**where)

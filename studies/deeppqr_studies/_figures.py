@@ -1,17 +1,19 @@
 """Figures of a report, as PNG and PDF."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from deeppqr.report._figures import STYLE
+import deeppqr
+
 from ._tables import Mean, size_text
 
 MARKERS = "osD^vP*X<>hp"
-ACROSS = 4
-"""Panels in a row."""
+PANELS_PER_ROW = 4
 
 
 @dataclass(frozen=True)
@@ -25,12 +27,12 @@ class Chart:
     """By method, the mean at each size."""
     published: Mapping[str, Mapping[Any, float]] = field(default_factory=dict)
     level: float | None = None
-    """Where a horizontal line marks an estimate that says nothing."""
+    """Where a dotted line marks the score of an estimate without information."""
     y_scale: str = "log"
     levels: Mapping[str, Mean] = field(default_factory=dict)
-    """By method, the mean of those that have no size: dashed, with its standard error."""
+    """Means of methods that have no size: dashed lines, with their standard errors."""
     ticks: Mapping[Any, str] | None = None
-    """What is written under each size, where sizes are categories side by side."""
+    """Labels of the sizes, where these are categories side by side."""
 
 
 def chart_of(found: Mapping[tuple[Any, ...], Mean], **words: Any) -> Chart:
@@ -46,7 +48,7 @@ def draw_charts(
 ) -> None:
     """The charts side by side; a method has the same look in all of them.
 
-    Those with nothing to draw are left out, and where that is all of them the figure.
+    Charts without a mean are left out; if all are, no figure is written.
     """
     charts = [chart for chart in charts if chart.lines or chart.levels]
     if not charts:
@@ -71,7 +73,7 @@ def draw_dots(
 ) -> None:
     """A panel per title, a line per label with a dot at its mean, on one log axis.
 
-    Panels without a mean are left out, and where that is all of them the figure.
+    Panels without a mean are left out; if all are, no figure is written.
     """
     dots = {title: values for title, values in dots.items() if values}
     if not dots:
@@ -79,7 +81,7 @@ def draw_dots(
     labels = list(dict.fromkeys(label for values in dots.values() for label in values))
     with open_figure(folder, name, len(dots), sharex=True, sharey=True) as axes:
         for axis, (title, values) in zip(axes, dots.items(), strict=True):
-            # An exact zero has no place on the axis and no dot.
+            # A logarithmic axis has no place for an exact zero.
             shown = [label for label in values if values[label].value > 0]
             axis.errorbar(
                 [values[label].value for label in shown],
@@ -104,9 +106,9 @@ def open_figure(
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    rows = -(-number // ACROSS)
-    columns = min(number, ACROSS)
-    with rc_context(STYLE):
+    rows = -(-number // PANELS_PER_ROW)
+    columns = min(number, PANELS_PER_ROW)
+    with rc_context(deeppqr.report.STYLE):
         size = (3.2 * columns + 1.8, height * rows)
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
@@ -122,7 +124,7 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
     sizes = sorted({size for line in chart.lines.values() for size in line})
     places = _places(chart, sizes)
     for name, line in chart.lines.items():
-        # An exact zero has no place on the axis and no point.
+        # A logarithmic axis has no place for an exact zero.
         at = [size for size in sorted(line) if line[size].value > 0]
         axis.errorbar(
             [places[name, size] for size in at],
@@ -161,7 +163,7 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
 
 
 def _places(chart: Chart, sizes: Sequence[Any]) -> dict[tuple[str, Any], float]:
-    """Where each mean stands along the axis; in a category, methods side by side."""
+    """The position of each mean on the axis; in a category, methods are side by side."""
     if chart.ticks is None:
         return {(name, size): size for name in chart.lines for size in sizes}
     middle = (len(chart.lines) - 1) / 2

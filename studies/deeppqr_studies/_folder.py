@@ -1,6 +1,7 @@
-"""A study on disk: its settings, one file per task, and what was made of them.
+"""A study on disk: its settings, one file per task, and the tables and figures.
 
-Every file appears whole or not at all, so that a folder is resumable at any moment.
+Every file is written under another name first and then renamed, so that a run that is
+stopped at any moment can be resumed.
 """
 
 import json
@@ -16,8 +17,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from deeppqr._errors import DataError
-from deeppqr.provenance import Installed, installed, mixture
+from deeppqr import DataError
+
+from ._digest import CodeVersion, code_version, list_differences
 from ._study import Study, Task
 
 FAILED = ".failed.json"
@@ -25,27 +27,30 @@ FAILED = ".failed.json"
 
 @dataclass(frozen=True)
 class StudyFolder:
-    """Where a study keeps what it has found so far."""
+    """Where a study keeps its settings and the records of its tasks."""
 
     path: Path
-    begun: Installed
-    """What was installed when the study began."""
+    begun: CodeVersion
+    """The code under which the study began."""
+    current: CodeVersion
+    """The code under which it runs now."""
 
     @classmethod
     def open(cls, path: Path, study: Study, settings: dict[str, Any]) -> "StudyFolder":
-        """A new folder, or one of the same study and settings to go on with.
+        """A new folder, or one of the same study and settings to resume.
 
-        Where no task has finished, other settings lose nothing and begin anew.
+        A folder in which no task has finished takes other settings: nothing is lost.
         """
         path = Path(path)
         about = path / "study.json"
-        known = {"study": study.name, "settings": settings, **_circumstances()}
+        current = code_version(study)
+        known = {"study": study.name, "settings": settings, **_circumstances(current)}
         if about.exists():
             there = _read_about(about)
             _refuse_other_study(path, there, study)
             differ = _differing(there["settings"], settings)
             if not differ:
-                known = _resumed(there)
+                known = _resumed(there, current)
             elif _any_finished(path / "tasks"):
                 raise DataError(
                     f"{path} holds this study under other settings: {'; '.join(differ)}. "
@@ -56,13 +61,13 @@ class StudyFolder:
                 for file in (path / "tasks").glob("*.json"):
                     file.unlink()
         else:
-            _refuse_foreign(path)
+            _refuse_other_content(path)
         (path / "tasks").mkdir(parents=True, exist_ok=True)
         write_json(about, known)
-        return cls(path, _installation(known))
+        return cls(path, _recorded_version(known), current)
 
     def finished(self, task: Task) -> dict[str, Any] | None:
-        """The record of a task that has run well, if it has."""
+        """The record of a task that has succeeded, if it has."""
         record = _read_record(self._file(task, failed=False), "rows")
         return record if record and record["parameters"] == task.parameters else None
 
@@ -72,26 +77,26 @@ class StudyFolder:
         return record["error"] if record else None
 
     def keep(self, task: Task, record: dict[str, Any]) -> None:
-        """Write the record of a task that has run, well or not."""
+        """Write the record of a task that has succeeded or failed."""
         failed = "error" in record
         write_json(self._file(task, failed=failed), record)
         self._file(task, failed=not failed).unlink(missing_ok=True)
 
     def versions_since(self) -> list[str]:
-        """What is installed otherwise than when the study began."""
-        return mixture([self.begun, installed()])
+        """How the code differs from that under which the study began."""
+        return list_differences([self.begun, self.current])
 
     def versions_among(self, records: Iterable[dict[str, Any]]) -> list[str]:
-        """What was installed otherwise in some of these tasks than in others."""
+        """How the code differs between these tasks."""
         ran_under = [
-            _installation(record) if "versions" in record else self.begun
+            _recorded_version(record) if "versions" in record else self.begun
             for record in records
         ]
-        return mixture(ran_under)
+        return list_differences(ran_under)
 
     @contextmanager
     def replacing(self) -> Iterator[Path]:
-        """A place for files that replace the folder's own once the block has ended well."""
+        """A folder for files that replace the study's own if the block raises nothing."""
         partial = Path(tempfile.mkdtemp(prefix=".report-", dir=self.path))
         try:
             yield partial
@@ -125,7 +130,7 @@ def _any_finished(tasks: Path) -> bool:
     return any(_read_record(file, "rows") for file in files)
 
 
-def _refuse_foreign(path: Path) -> None:
+def _refuse_other_content(path: Path) -> None:
     if path.exists() and (not path.is_dir() or any(path.iterdir())):
         raise DataError(f"{path} exists already and holds no study. Choose another folder.")
 
@@ -136,13 +141,13 @@ def _read_about(path: Path) -> dict[str, Any]:
         return _read_json(path, "study", "settings", "versions")
     except ValueError as problem:
         raise DataError(
-            f"{path} is not as a study wrote it ({problem}), and without it nobody knows "
-            "which settings the tasks beside it ran under. Choose another folder."
+            f"{path} is not as a study wrote it ({problem}), so that the settings of the "
+            "tasks beside it are not known. Choose another folder."
         ) from problem
 
 
 def _read_record(path: Path, content: str) -> dict[str, Any] | None:
-    """What a task left, if it did; a file that was cut short counts as nothing."""
+    """The record of a task, if there is one; a file that was cut short is none."""
     if not path.exists():
         return None
     try:
@@ -183,7 +188,7 @@ def write_json(path: Path, values: dict[str, Any]) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Have the names in a folder on disk too, where the system lets us ask for it."""
+    """Have the names in a folder on disk too; Windows has no call for it."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     handle = os.open(path, os.O_DIRECTORY)
@@ -193,24 +198,24 @@ def _sync_folder(path: Path) -> None:
         os.close(handle)
 
 
-def _resumed(known: dict[str, Any]) -> dict[str, Any]:
-    """What is known of a study, with when and under what it was gone on with."""
-    now = _circumstances()
-    differ = mixture([_installation(known), installed()])
+def _resumed(known: dict[str, Any], current: CodeVersion) -> dict[str, Any]:
+    """What `study.json` says, with when and under which code the study was resumed."""
+    now = _circumstances(current)
+    differ = list_differences([_recorded_version(known), current])
     if differ:
         now["differs_from_the_beginning"] = differ
     return {**known, "resumed": [*known.get("resumed", []), now]}
 
 
-def _installation(about: dict[str, Any]) -> Installed:
-    return Installed(about["versions"], about.get("digest", ""))
+def _recorded_version(record: dict[str, Any]) -> CodeVersion:
+    return CodeVersion(record["versions"], record.get("digest", ""))
 
 
-def _circumstances() -> dict[str, Any]:
-    """When, with what and on what a study runs."""
+def _circumstances(current: CodeVersion) -> dict[str, Any]:
+    """When, under which code and on which machine a study runs."""
     return {
         "started": datetime.now().astimezone().isoformat(timespec="seconds"),
-        **asdict(installed()),
+        **asdict(current),
         "platform": platform.platform(),
         "cores": os.cpu_count(),
     }

@@ -1,10 +1,26 @@
 """Reward recovery: every method on every world, scored against the exact truth."""
 
+from __future__ import annotations
+
 from typing import Any, ClassVar
 
-from ._cells import IRRELEVANT_TRAJECTORIES, WORLD_OPTIONS, cell_tasks
-from ._kinds import METHODS, kinds
-from ._study import Option, Study, choose
+import numpy as np
+import polars as pl
+
+from ._claims import Claims, claim_at_every, claim_below, scores_over
+from ._figures import chart_of, draw_charts
+from ._methods import METHODS, Estimate, pqr_kinds
+from ._problem import (
+    IRRELEVANT_TRAJECTORIES,
+    WORLD_OPTIONS,
+    Problem,
+    cell_tasks,
+    make_problem,
+)
+from ._scores import NOTE_LENGTH, mape, other_errors, reward_errors, timed
+from ._study import Option, Study, check_choices
+from ._tables import Table, means, method_table, write_summary
+from .published import PUBLISHED_IRRELEVANT, PUBLISHED_MAPE, PUBLISHED_SLOPES
 
 DEFAULT_METHODS = [
     "default",
@@ -20,35 +36,14 @@ DEFAULT_METHODS = [
     "zero",
     "oracle",
 ]
-"""What runs unless methods are named; `paper-epochs` takes minutes and must be."""
+"""`paper-epochs` takes minutes per fit and runs only if it is named."""
 
 WITHOUT = {"oracle": ["samq-bus"], "one-parameter": ["paper", "samq-bus"]}
+"""Worlds in which a method cannot run."""
+SAMQ_SLOPES = np.array([-1.0, 0.0, 0.0])
+"""The true slopes of r(., 1) on the state of the SAmQ bus."""
 
-PUBLISHED_MAPE = {
-    "NFXP": {50: 3.62, 250: 1.37, 500: 0.90, 1000: 0.71, 2500: 0.68, 5000: 0.40},
-    "GLADIUS": {50: 3.44, 250: 0.84, 500: 0.55, 1000: 0.52, 2500: 0.13, 5000: 0.12},
-    "SAmQ": {50: 4.92, 250: 3.65, 500: 3.13, 1000: 1.55},
-    "IQ-Learn": {50: 114, 250: 113, 500: 113, 1000: 113, 2500: 112, 5000: 119},
-    "log-odds": {50: 80.6, 250: 72.0, 500: 71.9, 1000: 72.2, 2500: 62.6, 5000: 46.5},
-}
-"""Mean MAPE % over 20 repetitions by number of trajectories [kang2025gladius]. NFXP
-estimates two parameters; log-odds are those of behavioural cloning."""
-
-PUBLISHED_IRRELEVANT = {"GLADIUS": {2: 1.24, 5: 2.51, 20: 6.07, 50: 9.76, 100: 11.35}}
-"""Mean MAPE % with 1,000 trajectories by number of irrelevant variables
-[kang2025gladius]."""
-
-PUBLISHED_SLOPES = {
-    "SAmQ": {5000: 0.001},
-    "NFXP, aggregated states": {5000: 0.199},
-    "PQR": {5000: 1.276},
-}
-"""Mean squared error of the three slopes by number of steps [geng2023samq]. PQR's figure
-compares -theta with +theta: there a perfect fit scores 4/3."""
-
-
-TRUNCATED = 9.0
-"""Where the paper's figure cuts mean squared errors off."""
+TRUNCATED = 9.0  # where the paper's figure cuts mean squared errors off
 
 COMPETITORS = {
     "maxent": "MaxEnt-IRL",
@@ -70,29 +65,52 @@ class RewardRecovery(Study):
     }
 
     def tasks(self, settings):
-        methods = choose("methods", settings["methods"], METHODS)
+        methods = check_choices("methods", settings["methods"], METHODS)
         return cell_tasks(settings, "method", methods, without=WITHOUT)
 
     def run(self, task):
-        from ._measure import measure
-
         return [measure(**task.parameters)]
 
     def report(self, frame, folder):
-        from ._paper_report import conclude
-
         tables = []
         for world, part in frame.group_by("world", maintain_order=True):
             tables += REPORTS[world[0]](part, folder)
-        return conclude("Reward recovery", None, tables, frame, folder)
+        return write_summary("Reward recovery", None, tables, frame, folder)
+
+
+def measure(cell: dict[str, Any], method: str, seed: int) -> dict[str, Any]:
+    """The row of a method: its errors, its time, what it was given."""
+    problem = make_problem(cell, seed)
+    estimate, seconds = timed(METHODS[method], problem, seed)
+    return {
+        **cell,
+        "method": method,
+        "given": estimate.given,
+        "seed": seed,
+        **reward_errors(problem, estimate),
+        **other_errors(problem, estimate),
+        "mape": mape(problem, estimate),
+        "slope_mse": slope_error(problem, estimate)
+        if cell["world"] == "samq-bus"
+        else None,
+        "verdict": estimate.diagnostics and estimate.diagnostics["held_out_gain"].verdict,
+        "demonstrator_kl": problem.demonstrator_kl,
+        "seconds": seconds,
+        "note": estimate.note[:NOTE_LENGTH],
+    }
+
+
+def slope_error(problem: Problem, estimate: Estimate) -> float:
+    """Mean squared error of the slopes of r(., 1) on the state, over the demonstrations."""
+    states = problem.panel.state
+    columns = np.column_stack([np.ones(len(states)), states])
+    reward = estimate.reward(states)[:, problem.panel.action_index(1)]
+    slopes = np.linalg.lstsq(columns, reward, rcond=None)[0][1:]
+    return float(np.mean((slopes - SAMQ_SLOPES) ** 2))
 
 
 def _report_paper(frame, folder) -> list[Any]:
     """Mean NMSE and MSE by p, tables and a panel per scale, and the paper's claims."""
-    import polars as pl
-
-    from ._tables import method_table
-
     tables: list[Any] = []
     frame = frame.with_columns(truncated_mse=pl.col("mse").clip(upper_bound=TRUNCATED))
     for (scale,), part in sorted(frame.group_by("scale"), key=lambda found: found[0]):
@@ -114,9 +132,6 @@ def _report_paper(frame, folder) -> list[Any]:
 
 def _draw_paper(frame, folder, name: str, score: str, **words: Any) -> None:
     """A panel per scale, a line per method over p."""
-    from ._figures import chart_of, draw_charts
-    from ._tables import means
-
     charts = [
         chart_of(
             means(part, ["method", "p"], score),
@@ -130,9 +145,7 @@ def _draw_paper(frame, folder, name: str, score: str, **words: Any) -> None:
 
 
 def _claims(frame, title: str) -> Any:
-    """What the paper says of its figure, judged at every p."""
-    from ._claims import Claims, claim_at_every, claim_below, scores_over
-
+    """The paper's claims about its figure, tested at every p."""
     sizes, run = sorted(set(frame["p"])), set(frame["method"])
     rivals = {name: words for name, words in COMPETITORS.items() if name in run}
 
@@ -144,7 +157,7 @@ def _claims(frame, title: str) -> Any:
         claims.append(claim_at_every("p", text, *sides, relative=True))
 
     claims: list[Any] = []
-    for pqr in kinds(frame):
+    for pqr in pqr_kinds(frame):
         for rival, words in rivals.items():
             smaller(f"PQR ({pqr}) is more accurate than {words} at every p", pqr, rival)
         if len(sizes) > 1:
@@ -159,9 +172,6 @@ def _claims(frame, title: str) -> Any:
 
 def _with_verdicts(table, frame) -> Any:
     """A last row: in how many seeds the default fit says that there is no signal."""
-    import polars as pl
-
-    from ._tables import Table
 
     judged = frame.filter(pl.col("method") == "default", pl.col("verdict").is_not_null())
     if judged.is_empty():
@@ -176,11 +186,6 @@ def _with_verdicts(table, frame) -> Any:
 
 def _report_known_cost_bus(frame, folder) -> list[Any]:
     """Mean MAPE by trajectories and by irrelevant variables, beside the published."""
-    import polars as pl
-
-    from ._figures import chart_of, draw_charts
-    from ._tables import means, method_table
-
     tables, charts = [], []
     for part, over, what, published in (
         (
@@ -217,8 +222,6 @@ def _report_known_cost_bus(frame, folder) -> list[Any]:
 
 def _report_samq_bus(frame, folder) -> list[Any]:
     """Mean squared error of the slopes, beside the published."""
-    from ._tables import method_table
-
     del folder
     title = "The buses of the SAmQ paper: mean squared error of three slopes of r"
     return [

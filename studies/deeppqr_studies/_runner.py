@@ -1,4 +1,6 @@
-"""Run what is left of a study and report on all of it."""
+"""Run the tasks of a study that have not finished, and report on all of them."""
+
+from __future__ import annotations
 
 import time
 import traceback
@@ -7,29 +9,29 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from deeppqr._errors import DataError
-from deeppqr.provenance import installed
-from deeppqr.progress import show, track
+import polars as pl
+
+from deeppqr import DataError
 from deeppqr.cluster import Executor, Failed, Here
-from ._folder import StudyFolder
-from ._study import Study, Task, complete, plain
+from deeppqr.progress import show, track
 
-if TYPE_CHECKING:
-    import polars as pl
+from ._digest import code_version
+from ._folder import StudyFolder
+from ._study import Study, Task, complete_settings, to_json_values
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """Where a study stands after a run."""
+    """What a run of a study leaves."""
 
     folder: Path
     text: str
-    """What was run and what was found."""
+    """The settings and the report."""
     num_tasks: int
     failures: dict[str, str]
-    """Why, by task, where a task failed. Another run tries these again."""
+    """The error by task, of those that failed. Another run tries these again."""
 
 
 def run_study(
@@ -51,21 +53,21 @@ def run_study(
     settings
         Values of the study's options; the others have their defaults.
     say
-        Told what happens, line by line.
+        Called with a line of text for each task that ends.
     executor
         Where the tasks run, see `deeppqr.cluster`; `table.csv` is the same for all.
     """
-    chosen = complete(study, settings or {})
-    tasks = study.tasks(chosen)
+    values = complete_settings(study, settings or {})
+    tasks = study.tasks(values)
     _refuse_repeated(tasks)
-    store = StudyFolder.open(folder, study, chosen)
+    store = StudyFolder.open(folder, study, values)
     pending = [task for task in tasks if store.finished(task) is None]
     done = len(tasks) - len(pending)
     say(f"{study.name}: {len(tasks)} tasks, {done} finished already, in {store.path}")
     changed = store.versions_since()
     if pending and changed:
         say(f"this folder was begun under other versions: {'; '.join(changed)}")
-    results = (executor or Here()).run(_call(study), pending)
+    results = (executor or Here()).run(_task_function(study), pending)
     with closing(results), track(study.name, len(pending)) as progress:
         for position, record in results:
             task = pending[position]
@@ -76,25 +78,25 @@ def run_study(
             done += 1
             state = record.get("error") or f"{record['seconds']:.1f} s"
             say(f"[{done}/{len(tasks)}] {task.name}: {state}")
-    return _conclude(study, store, tasks, chosen)
+    return _conclude(study, store, tasks, values)
 
 
 @dataclass(frozen=True)
-class _Known:
-    """A call that other processes get as the name of a study, not as the study."""
+class _RunByName:
+    """Runs tasks of a study of this package; only its name is sent to other processes."""
 
     study: str
 
     def __call__(self, task: Task) -> dict[str, Any]:
         from . import run_task
 
-        with show(False):  # one bar at a time
+        with show(False):  # the bar of the study itself is enough
             return run_task(self.study, task)
 
 
 @dataclass(frozen=True)
-class _Unknown:
-    """A call of a study that the package does not know by name."""
+class _RunByObject:
+    """Runs tasks of a study from elsewhere, which is sent as a whole."""
 
     study: Study
 
@@ -103,13 +105,14 @@ class _Unknown:
             return attempt(self.study, task)
 
 
-def _call(study: Study) -> _Known | _Unknown:
+def _task_function(study: Study) -> _RunByName | _RunByObject:
     from . import STUDIES
 
-    # What a caller has entered into the list, other processes do not find there.
+    # Other processes import this package afresh: they do not see a study that a caller
+    # has added to `STUDIES`.
     ours = type(study).__module__.startswith(f"{__package__}.")
-    known = ours and STUDIES.get(study.name) is study
-    return _Known(study.name) if known else _Unknown(study)
+    registered = ours and STUDIES.get(study.name) is study
+    return _RunByName(study.name) if registered else _RunByObject(study)
 
 
 def _without_result(task: Task, failed: Failed) -> dict[str, Any]:
@@ -120,15 +123,15 @@ def _without_result(task: Task, failed: Failed) -> dict[str, Any]:
 def attempt(study: Study, task: Task) -> dict[str, Any]:
     """The record of one task: its rows and its time, or the error it ended in.
 
-    Warnings are kept in the record, and what is installed where the task ran.
+    The record also has the warnings, and the code under which the task ran.
     """
     about = {"task": task.name, "parameters": task.parameters}
-    record: dict[str, Any] = {**about, **asdict(installed())}
+    record: dict[str, Any] = {**about, **asdict(code_version(study))}
     start = time.perf_counter()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", UserWarning)
         try:
-            record["rows"] = plain(study.run(task))
+            record["rows"] = to_json_values(study.run(task))
         except Exception as problem:
             record["error"] = f"{type(problem).__name__}: {problem}"
             record["traceback"] = traceback.format_exc()
@@ -159,14 +162,11 @@ def _conclude(study: Study, store: StudyFolder, tasks: list[Task], settings) -> 
 
 def _tabulate(
     study: Study, store: StudyFolder, records: list[dict[str, Any]]
-) -> "pl.DataFrame | None":
+) -> pl.DataFrame | None:
     """Every row of every task, if there are any.
 
-    The tables are in the folder before the report is attempted: whatever becomes of it,
-    they hold what was computed.
+    The tables are written before the report, so that an error in it loses no result.
     """
-    import polars as pl
-
     rows = [{"task": r["task"], **row} for r in records for row in r["rows"]]
     if not rows:
         return None
@@ -178,10 +178,8 @@ def _tabulate(
     return frame
 
 
-def _times(study: Study, frame: "pl.DataFrame", seconds: dict[str, float]):
-    """Each row's columns of time, with those of its task from start to end."""
-    import polars as pl
-
+def _times(study: Study, frame: pl.DataFrame, seconds: dict[str, float]):
+    """The columns of time of each row, and the seconds of its whole task."""
     own = [name for name in study.times if name in frame.columns]
     whole = pl.col("task").replace_strict(seconds, return_dtype=pl.Float64)
     times = frame.select("task", *own, whole.alias("task_seconds"))
@@ -200,7 +198,7 @@ def _heading(study: Study, settings: dict[str, Any]) -> str:
 def _caveats(
     failures: dict[str, str], finished: list[dict[str, Any]], versions: list[str]
 ) -> list[str]:
-    """What the tables do not show: failures, warnings, versions that differ."""
+    """What the tables do not show: failures, warnings, other versions of the code."""
     lines = []
     if failures:
         num_tasks = len(failures) + len(finished)

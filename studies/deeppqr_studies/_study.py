@@ -1,28 +1,29 @@
 """What a study is: independent tasks, each with its own seed, and a report of their rows.
 
-A task carries everything that its answer depends on, so that it can run in any order, in
-any process, and be run again.
+A task carries everything that its result depends on, so that tasks can run in any order
+and in any process, and can be repeated.
 """
+
+from __future__ import annotations
 
 import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
-from deeppqr._errors import DataError
+import polars as pl
 
-if TYPE_CHECKING:
-    import polars as pl
+from deeppqr import DataError
 
-NAME = re.compile(r"[A-Za-z0-9._=-]+")
+TASK_NAME = re.compile(r"[A-Za-z0-9._=-]+")
 
 
 @dataclass(frozen=True)
 class Task:
-    """One piece of a study; its answer depends on `parameters` and on nothing else."""
+    """One piece of a study; its result depends on `parameters` and on nothing else."""
 
     name: str
     """Unique in its study, and a file name: letters, digits and . _ - = only."""
@@ -30,12 +31,12 @@ class Task:
     """What JSON can hold; the seed is among them."""
 
     def __post_init__(self):
-        if not NAME.fullmatch(self.name):
+        if not TASK_NAME.fullmatch(self.name):
             raise DataError(
                 "`name` of a task must consist of letters, digits and . _ - = only, since "
                 f"it names a file, but it is {self.name!r}."
             )
-        if plain(self.parameters) != self.parameters:
+        if to_json_values(self.parameters) != self.parameters:
             raise DataError(
                 "`parameters` of a task must be what JSON gives back as it was, but those "
                 f"of {self.name} are not: {self.parameters!r}. Use lists, not tuples."
@@ -51,10 +52,10 @@ class Option(NamedTuple):
     default: Any
     help: str
     least: float | None = None
-    """The smallest number that makes sense."""
+    """The smallest number allowed; None where the setting is no number, or any will do."""
 
     def check(self, name: str, value: Any) -> None:
-        """Refuse numbers that are too small, before any task meets them."""
+        """Refuse numbers that are too small, before any task runs with them."""
         if self.least is None:
             return
         for number in value if isinstance(value, list) else [value]:
@@ -62,21 +63,22 @@ class Option(NamedTuple):
                 raise DataError(f"`{name}` must be at least {self.least}, not {number}.")
 
 
+# Each seed adds a world and a data set to every mean: standard errors fall, time grows.
 SEEDS = Option(int, "+", [1001, 1002, 1003, 1004, 1005], "one world and data set each")
 
 
 class Study(ABC):
-    """A figure or table of the benchmark: which tasks, what each measures, what it says."""
+    """A figure or table of the benchmark: its tasks, what each computes, the report."""
 
     name: ClassVar[str]
     title: ClassVar[str]
     """One line, for the list of studies."""
     options: ClassVar[Mapping[str, Option]] = {}
-    """Settings beside `seeds`."""
+    """Settings besides `seeds`."""
     seeded: ClassVar[bool] = True
     """Whether `seeds` is a setting too. It is not where they would change nothing."""
     times: ClassVar[tuple[str, ...]] = ("seconds",)
-    """Columns that no two runs share. They are written to a table of their own."""
+    """Columns that differ between two runs. They are written to `times.csv`."""
 
     @abstractmethod
     def tasks(self, settings: dict[str, Any]) -> list[Task]:
@@ -87,17 +89,17 @@ class Study(ABC):
         """The task's rows of the table: numbers, texts and None by column name."""
 
     @abstractmethod
-    def report(self, frame: "pl.DataFrame", folder: Path) -> str:
-        """Write figures and tables of all rows to `folder`; return what they say."""
+    def report(self, frame: pl.DataFrame, folder: Path) -> str:
+        """Write figures and tables of all rows to `folder`; return them as text."""
 
 
 def all_options(study: Study) -> dict[str, Option]:
-    """A study's options, with the seeds where it draws by them."""
+    """A study's options, with the seeds where it uses them."""
     return {**({"seeds": SEEDS} if study.seeded else {}), **study.options}
 
 
-def complete(study: Study, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Settings with the defaults filled in, refusing names the study does not know."""
+def complete_settings(study: Study, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings with the defaults filled in, refusing names the study does not have."""
     options = all_options(study)
     unknown = [name for name in settings if name not in options]
     if unknown:
@@ -105,24 +107,24 @@ def complete(study: Study, settings: Mapping[str, Any]) -> dict[str, Any]:
             f"The study {study.name} has no setting {unknown[0]!r}; it has "
             f"{sorted(options)}."
         )
-    chosen = {name: settings.get(name, options[name].default) for name in options}
+    values = {name: settings.get(name, options[name].default) for name in options}
     for name, option in options.items():
-        option.check(name, chosen[name])
-    return plain(chosen)
+        option.check(name, values[name])
+    return to_json_values(values)
 
 
-def choose(setting: str, wanted: list[str], known: Mapping[str, Any]) -> list[str]:
-    """The names wanted, refusing those that are not known."""
+def check_choices(setting: str, wanted: list[str], known: Collection[str]) -> list[str]:
+    """The names wanted, refusing those that are not among the known."""
     for name in wanted:
         if name not in known:
             raise DataError(f"`{setting}` must be among {sorted(known)}, not {name!r}.")
     return wanted
 
 
-def plain(values: Any) -> Any:
+def to_json_values(values: Any) -> Any:
     """Values as JSON gives them back; refuses what JSON cannot hold."""
     try:
-        return json.loads(json.dumps(values, allow_nan=False, default=_number))
+        return json.loads(json.dumps(values, allow_nan=False, default=_python_number))
     except (TypeError, ValueError) as problem:
         raise DataError(
             f"Only finite numbers, texts, lists and None can be kept, but {problem}: "
@@ -130,7 +132,7 @@ def plain(values: Any) -> Any:
         ) from problem
 
 
-def _number(value: Any) -> Any:
+def _python_number(value: Any) -> Any:
     """NumPy's numbers as Python's."""
     if hasattr(value, "item"):
         return value.item()

@@ -1,18 +1,23 @@
-"""Tables of a report: means over seeds, as text and as Markdown."""
+"""Tables of a report: means over seeds, as text, Markdown and LaTeX."""
 
+from __future__ import annotations
+
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
-if TYPE_CHECKING:
-    import polars as pl
+import polars as pl
+
+import deeppqr
 
 MISSING = "-"
-WORDS = ("given",)
-"""Columns that hold no figures."""
+TEXT_COLUMNS = ("given",)
+"""Columns besides the first that hold words, which are aligned to the left."""
 REFUSED = "refused"
-"""How the note of a fit begins that a method refused."""
+"""How the note of a method that refused its data begins."""
+WIDTH = 92  # of paragraphs, as wide as our code
 
 
 class Mean(NamedTuple):
@@ -27,9 +32,8 @@ class Mean(NamedTuple):
         return f"{self.value:.3g}{error}"
 
 
-@runtime_checkable
-class Printed(Protocol):
-    """What a report consists of: tables, and what is printed like them."""
+class Printable(Protocol):
+    """A part of a report: a table, claims or a paragraph."""
 
     def text(self) -> str: ...
 
@@ -38,7 +42,7 @@ class Printed(Protocol):
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are printed."""
+    """A title, the heads of the columns and the cells, as they are printed."""
 
     title: str
     columns: Sequence[str]
@@ -49,7 +53,7 @@ class Table:
         lines = [list(self.columns), *map(list, self.rows)]
         width = [max(map(len, column)) for column in zip(*lines, strict=True)]
         sides = [
-            str.ljust if number == 0 or name in WORDS else str.rjust
+            str.ljust if number == 0 or name in TEXT_COLUMNS else str.rjust
             for number, name in enumerate(self.columns)
         ]
         aligned = (
@@ -73,16 +77,15 @@ class Table:
 
     def latex(self) -> str:
         """A `table` float with the rules of booktabs, which the preamble loads."""
-        from deeppqr.report import latex_escape
-
+        escape = deeppqr.report.latex_escape
         head, *body = (
-            "    " + " & ".join(map(latex_escape, line)) + r" \\"
+            "    " + " & ".join(map(escape, line)) + r" \\"
             for line in (self.columns, *self.rows)
         )
         lines = [
             r"\begin{table}",
             r"  \centering",
-            rf"  \caption{{{latex_escape(self.title)}}}",
+            rf"  \caption{{{escape(self.title)}}}",
             rf"  \begin{{tabular}}{{l{'r' * (len(self.columns) - 1)}}}",
             *(r"    \toprule", head, r"    \midrule", *body, r"    \bottomrule"),
             r"  \end{tabular}",
@@ -91,18 +94,16 @@ class Table:
         return "\n".join(lines)
 
 
-def write_markdown(heading: str, tables: Sequence[Printed], folder: Path) -> None:
+def write_markdown(heading: str, tables: Sequence[Printable], folder: Path) -> None:
     """The tables as `summary.md`."""
     parts = [f"# {heading}", *(table.markdown() for table in tables)]
     (folder / "summary.md").write_text("\n\n".join(parts) + "\n", encoding="utf-8")
 
 
 def means(
-    frame: "pl.DataFrame", by: Sequence[str], score: str
+    frame: pl.DataFrame, by: Sequence[str], score: str
 ) -> dict[tuple[Any, ...], Mean]:
     """The mean of a score over the rows that agree in `by`, in their order."""
-    import polars as pl
-
     kept = frame.filter(pl.col(score).is_not_null())
     found = {}
     for key, group in kept.group_by(by, maintain_order=True):
@@ -113,10 +114,8 @@ def means(
     return found
 
 
-def without_refused(frame: "pl.DataFrame") -> "pl.DataFrame":
+def without_refused(frame: pl.DataFrame) -> pl.DataFrame:
     """The fits that were not refused."""
-    import polars as pl
-
     if "note" not in frame.columns:
         return frame
     refused = pl.col("note").cast(pl.String).str.starts_with(REFUSED)
@@ -124,12 +123,12 @@ def without_refused(frame: "pl.DataFrame") -> "pl.DataFrame":
 
 
 def size_text(size: float) -> str:
-    """A size as it is read: 1,000,000 rather than 1e+06."""
+    """A size with separators: 1,000,000 rather than 1e+06."""
     return f"{size:,}" if isinstance(size, int) else f"{size:g}"
 
 
 def method_table(
-    frame: "pl.DataFrame",
+    frame: pl.DataFrame,
     title: str,
     *,
     over: str,
@@ -138,8 +137,8 @@ def method_table(
 ) -> Table:
     """A row per method and a column per size, with seconds and what a method was given.
 
-    Published means stand below ours. A cell with fewer seeds than the others says how
-    many it has. What was refused took no time and was given nothing worth saying.
+    Published means are in rows below ours. A cell with fewer seeds than the others says
+    how many it has. Fits that were refused count neither in the seconds nor in `given`.
     """
     found = means(frame, ["method", over], score)
     sizes = sorted({size for _, size in found})
@@ -167,3 +166,61 @@ def method_table(
         "given",
     ]
     return Table(f"{title}; seeds: {full}", columns, rows)
+
+
+def score_tables(frame: pl.DataFrame, title: str, *, over: str, score: str) -> list[Table]:
+    """The table of a score by method, unless there is none to show."""
+    if frame[score].is_null().all():
+        return []
+    return [method_table(frame, title, over=over, score=score)]
+
+
+def write_summary(
+    heading: str,
+    about: str | None,
+    parts: Sequence[Printable],
+    frame: pl.DataFrame,
+    folder: Path,
+) -> str:
+    """The whole report as text; the same is written to `summary.md`.
+
+    Before its parts come `about` the study, the number of fits that were refused, and the
+    quality of a demonstrator that has learned its policy.
+    """
+    notes = [*filter(None, [about]), *_refusals(frame), *_demonstrator(frame)]
+    whole: list[Printable] = [*map(_Paragraph, notes), *parts]
+    pages = "\n\n".join([f"# {heading}", *(part.markdown() for part in whole)])
+    (folder / "summary.md").write_text(pages + "\n", encoding="utf-8")
+    return "\n\n".join(part.text() for part in whole)
+
+
+class _Paragraph(str):
+    """Running text among tables."""
+
+    def text(self) -> str:
+        return textwrap.fill(self, WIDTH)
+
+    def markdown(self) -> str:
+        return str(self)
+
+
+def _refusals(frame: pl.DataFrame) -> list[str]:
+    refused = len(frame) - len(without_refused(frame))
+    if refused == 0:
+        return []
+    return [
+        f"{refused} of {len(frame)} fits were refused, because an action never "
+        "occurs in the demonstrations; they have no score."
+    ]
+
+
+def _demonstrator(frame: pl.DataFrame) -> list[str]:
+    if "demonstrator_kl" not in frame.columns:
+        return []
+    mean = frame["demonstrator_kl"].cast(pl.Float64).mean()
+    if mean is None:
+        return []
+    return [
+        "The demonstrations are of a policy that soft Q-learning found; on average it is "
+        f"{mean:.3g} nats per decision from the optimal one, whose reward is scored."
+    ]

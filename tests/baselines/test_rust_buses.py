@@ -5,10 +5,10 @@ import time
 
 import numpy as np
 import pytest
-from deeppqr.studies._table_ix import SAMPLES, TABLE_IX
 
 from deeppqr import datasets
 from deeppqr.baselines import NFXP, NPL, TDCCP, HotzMiller, MileageIncrements, bus_costs
+from deeppqr_studies.published import SAMPLES, TABLE_IX
 
 pytestmark = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),

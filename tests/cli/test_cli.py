@@ -9,7 +9,6 @@ import polars as pl
 import pytest
 
 import deeppqr
-from deeppqr._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
 from deeppqr.cli import main
 
 
@@ -208,12 +207,14 @@ def test_interruption_leaves_nothing(decisions, tmp_path, monkeypatch, capsys):
 
 
 @pytest.mark.slow
-def test_demo_writes_its_folder(tmp_path, capsys):
-    run = ["demo", "--p", "2", "--steps", "1000", "--reward-scale", "5"]
-    assert main([*run, "--out", str(tmp_path / "demo")]) == 0
+def test_demo_writes_its_folder(tmp_path, capsys, monkeypatch):
+    """Without `--out` beside one that is there already."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "demo").mkdir()
+    assert main(["demo", "--p", "2", "--steps", "1000", "--reward-scale", "5"]) == 0
     printed = capsys.readouterr().out
     assert "Q read as the reward, minus Q(anchor)" in printed
-    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    names = {path.name for path in (tmp_path / "demo-2").iterdir()}
     assert names == {
         "fit",
         "table.csv",
@@ -221,19 +222,10 @@ def test_demo_writes_its_folder(tmp_path, capsys):
         "report.txt",
         "demonstrations.parquet",
     }
-    table = pl.read_csv(tmp_path / "demo" / "table.csv")
+    table = pl.read_csv(tmp_path / "demo-2" / "table.csv")
     assert table["nmse"][0] < table["nmse"][1]
     assert table["nmse"][3] == 1.0
-    assert (tmp_path / "demo" / "rewards.png").read_bytes()[:4] == b"\x89PNG"
-
-
-def test_demo_picks_a_free_name(tmp_path, monkeypatch):
-    from deeppqr.cli._demo import _free_name
-
-    monkeypatch.chdir(tmp_path)
-    assert str(_free_name()) == "demo"
-    (tmp_path / "demo").mkdir()
-    assert str(_free_name()) == "demo-2"
+    assert (tmp_path / "demo-2" / "rewards.png").read_bytes()[:4] == b"\x89PNG"
 
 
 def test_importing_is_light():
@@ -259,6 +251,10 @@ def test_every_stage_can_be_named(capsys):
         main(["fit", "--help"])
     printed = capsys.readouterr().out
     manual = deeppqr.PQR.__doc__ or ""
-    for names in (POLICIES, ANCHOR_VALUES, REWARDS):
-        assert f"{{{','.join(names)}}}" in re.sub(r"\s+", "", printed)
+    for stage in ("policy", "anchor_value", "reward"):
+        with pytest.raises(deeppqr.DataError, match="must be one of") as refused:
+            deeppqr.PQR(discount=0.9, anchor=0, **{stage: "no such name"})
+        names = set(re.findall(r"'([\w-]+)'", str(refused.value).split("]")[0]))
+        offered = re.findall(rf"--{stage.replace('_', '-')}\s*{{([^}}]*)}}", printed)
+        assert set(re.sub(r"\s+", "", offered[-1]).split(",")) == names
         assert all(f'`"{name}"`' in manual for name in names)

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import ClassVar
 
 import numpy as np
-from deeppqr.studies import Option, Study, Task
+
+from deeppqr_studies import Option, Study, Task
 
 
 class Counted(Study):

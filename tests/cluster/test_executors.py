@@ -9,14 +9,13 @@ import time
 import polars as pl
 import pytest
 from counted import Counted, marks
-from deeppqr._installed import Installed, installed, mixture
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._runner import _call
 
 import deeppqr
 from deeppqr import DataError, DeepPQRError
-from deeppqr.cluster import CannotSend, Cores, Failed, Here, RayCluster, resolve
+from deeppqr.cluster import Cores, Failed, Here, RayCluster, resolve
 from deeppqr.cluster._thread import EIGEN, environment, limited, one_thread
+from deeppqr_studies import find_study, run_study
+from deeppqr_studies._runner import _task_function
 
 SEEDS = [3, 1, 4, 5, 9]
 TINY = {
@@ -156,7 +155,7 @@ def test_exceptions_are_results(executor):
     results = dict(executor.run(double, [1, 2, 3]))
     assert results[1] == Failed("ArithmeticError: two")
     if isinstance(executor, Cores):
-        assert "its result could not be pickled" in results[2].message
+        assert "its result could not be sent" in results[2].message
 
 
 def test_every_task_has_one_thread():
@@ -179,8 +178,8 @@ def test_flags_of_the_user_are_kept():
 
 
 def test_known_studies_travel_by_name():
-    assert b"BusKnownCost" not in pickle.dumps(_call(find_study("bus-known-cost")))
-    assert b"Counted" in pickle.dumps(_call(Counted()))
+    assert b"BusKnownCost" not in pickle.dumps(_task_function(find_study("bus-known-cost")))
+    assert b"Counted" in pickle.dumps(_task_function(Counted()))
 
 
 def test_nothing_to_do():
@@ -211,7 +210,7 @@ def test_messages(monkeypatch):
         resolve("cores:0")
     with pytest.raises(DataError, match="`retries` must be a whole number, 0 or more"):
         Cores(retries=-1)
-    with pytest.raises(CannotSend, match='top level of a file, or the executor "here"'):
+    with pytest.raises(match='on the spot, or the executor "here"'):
         next(Cores(1).run(lambda number: number, [1]))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[cluster\]'"):
@@ -222,25 +221,6 @@ def test_workers_that_cannot_start_are_told(monkeypatch):
     monkeypatch.setattr("deeppqr.cluster._cores.serve", os._exit)
     with pytest.raises(DeepPQRError, match=r'2 times in a row.*if __name__ == "__main__"'):
         next(Cores(1, retries=1).run(square, [1]))
-
-
-def test_what_machines_have_is_compared():
-    here = installed()
-    assert here.differences(here) == []
-    older = Installed({**here.versions, "jax": "0.1"}, here.digest)
-    (difference,) = here.differences(older)
-    assert difference == f"jax 0.1 where this one has {here.versions['jax']}"
-    (difference,) = here.differences(Installed(here.versions, "another"))
-    assert difference.startswith("other files of deeppqr")
-
-
-def test_what_differs_between_runs_is_told():
-    one = Installed({"deeppqr": "1", "jax": "0.1"}, "abc")
-    assert mixture([]) == mixture([one, one]) == []
-    assert mixture([one, Installed({"deeppqr": "1"}, "")]) == []  # it does not tell
-    assert mixture([one, Installed(one.versions, "def")]) == ["deeppqr's files abc and def"]
-    newer = Installed({"deeppqr": "2", "jax": "0.2"}, "def")
-    assert mixture([one, newer]) == ["deeppqr 1 and 2", "jax 0.1 and 0.2"]
 
 
 def test_ray_is_not_imported_unasked():

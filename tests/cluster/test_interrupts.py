@@ -14,9 +14,9 @@ from counted import marks
 
 DRIVER = """
 import sys, counted
-from deeppqr import studies
 from deeppqr.cli import main
-studies.STUDIES["counted"] = counted.Counted()
+import deeppqr_studies
+deeppqr_studies.STUDIES["counted"] = counted.Counted()
 sys.exit(main())
 """
 SEEDS = [str(seed) for seed in range(6)]

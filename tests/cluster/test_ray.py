@@ -10,8 +10,6 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from counted import Counted, marks
-from deeppqr._installed import Installed, installed
-from deeppqr.studies import find_study, run_study
 
 import deeppqr
 from deeppqr import DeepPQRError
@@ -20,6 +18,7 @@ from deeppqr.cluster._ray_session import QUIET, connected
 from deeppqr.cluster._thread import environment
 from deeppqr.inference import RewardAt
 from deeppqr.worlds import random_tabular
+from deeppqr_studies import find_study, run_study
 
 pytest.importorskip("ray")
 pytestmark = [
@@ -74,9 +73,8 @@ def test_two_nodes_give_the_same_bytes_and_lose_nothing(address, tmp_path):
 
 def test_trouble_with_every_task_is_raised(address, monkeypatch):
     module = importlib.import_module("deeppqr.cluster._ray")
-    here = installed()
-    other = Installed({**here.versions, "deeppqr": "0.0"}, here.digest)
-    monkeypatch.setattr(module, "installed", lambda: other)
+    other = {**module._installed(), "deeppqr": "0.0"}
+    monkeypatch.setattr(module, "_installed", lambda: other)
     with pytest.raises(DeepPQRError, match=r"has deeppqr .* where this one has 0\.0"):
         list(RayCluster(address).run(abs, [1]))
 
@@ -102,7 +100,7 @@ def test_a_task_that_always_loses_its_process_is_told(address, tmp_path):
     executor = RayCluster(address, workers=1, retries=0)
     outcome, _, where = run(executor, tmp_path, "ray", fatal=[4], seeds=[4, 5])
     assert list(outcome.failures) == ["seed=4"]
-    assert "died once, the last time" in outcome.failures["seed=4"]
+    assert "was lost once, the last time" in outcome.failures["seed=4"]
     assert {seed: len(times) for seed, times in where.items()} == {4: 1, 5: 1}
 
 

@@ -8,8 +8,7 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, Panel
-from deeppqr.counterfactual import _support, changed_states
-from deeppqr.counterfactual._changed import AS_SEEN, MeansAt
+from deeppqr.counterfactual import MeansAt, _support, changed_states
 
 STATE = ["x", "y", "kind"]
 MODEL = deeppqr.PQR(
@@ -120,7 +119,7 @@ def test_a_function_is_the_same_as_values(fit, panel):
     before = panel.state.copy()
     by_function = fit.counterfactual(panel, change)
     by_value = fit.counterfactual(panel, {"x": 1.5, "kind": "b"})
-    assert by_function.labels == (AS_SEEN, "changed")
+    assert by_function.labels == ("as seen", "changed")
     np.testing.assert_array_equal(by_function.estimate, by_value.estimate)
     assert by_function.support == by_value.support
     np.testing.assert_array_equal(panel.state, before)
@@ -331,7 +330,7 @@ def test_printing(banded, fit, panel):
     for line, row in zip(table, banded.rows(), strict=True):
         ends = [f"{row[f'probability{end}']:.4f}" for end in ("", "_low", "_high")]
         ends = [f"{row[f'reward{end}']:.3f}" for end in ("", "_low", "_high")] + ends
-        mark = [] if row["scenario"] == AS_SEEN else [row["mark"]]
+        mark = [] if row["scenario"] == "as seen" else [row["mark"]]
         assert line[-len(ends + mark) :] == ends + mark
     assert "bands: 95%, over all scenarios at once; 5 replicates, none failed" in lines
     assert lines[2].split().count("low") == 2

@@ -8,8 +8,20 @@ import pytest
 
 from deeppqr import PQR, ActionNeverTaken, DataError, datasets
 from deeppqr.datasets import CARRIERS, PLACES, link_periods
-from deeppqr.datasets._airline import STATE
 
+STATE = (
+    "Dist",
+    "log_pop_origin",
+    "log_pop_dest",
+    "ln2002pssgrdens",
+    "seg_entry_t",
+    "nonstop_comps",
+    "orig_share",
+    "dest_share",
+    "any_origin",
+    "any_dest",
+    "log_flights",
+)
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
     reason="set DEEPPQR_DATA to the folder that holds airline/*.csv",

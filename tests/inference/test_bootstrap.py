@@ -5,7 +5,7 @@ import pytest
 from sklearn.neighbors import KNeighborsRegressor
 
 import deeppqr
-from deeppqr import DataError
+from deeppqr import DataError, DeepPQRError
 from deeppqr.cluster import Cores
 from deeppqr.inference import RewardAt, quantile_band, reward_influence
 from deeppqr.inference._bootstrap import copied_panel, takes_weights, weighted_panel
@@ -158,6 +158,23 @@ def test_quantile_bands_hold_whole_draws_and_follow_transformations(rng):
     tighter = (ordered[k + 1] <= draws) & (draws <= ordered[298 - k])
     assert tighter.all(axis=1).mean() < 0.9
     np.testing.assert_allclose(quantile_band(np.exp(draws), level=0.9), np.exp([low, high]))
+
+
+def _misspelt(fit):
+    return fit.rewards([[0.0]])
+
+
+@pytest.mark.parametrize(
+    "executor", ["here", pytest.param("cores:1", marks=pytest.mark.slow)]
+)
+def test_a_mistake_in_the_statistic_ends_the_bootstrap(panel, executor):
+    """It would be in every replicate, and two hundred failures would hide its place."""
+    message = "Replicate 0 of the bootstrap stopped with AttributeError: .*'rewards'"
+    with pytest.raises(DeepPQRError, match=message) as error:
+        deeppqr.bootstrap(
+            pqr(**TABLE), panel, _misspelt, replicates=2, executor=executor, estimate=0.0
+        )
+    assert "in _misspelt" in str(error.value)
 
 
 def test_failures_are_counted_and_the_first_is_told(panel):

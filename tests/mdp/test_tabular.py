@@ -10,7 +10,7 @@ from deeppqr import DataError
 from deeppqr.mdp import TabularMDP, solve_soft
 from deeppqr.mdp._simulate import simulate
 from deeppqr.mdp._tabular import evaluate_policy
-from deeppqr.worlds import random_tabular
+from deeppqr.worlds import PaperWorld, random_tabular
 from oracles import empirical_transition, frequency_table, value_iteration
 
 
@@ -85,6 +85,15 @@ def test_simulation_takes_any_policy():
     always_two = lambda states: np.tile(np.log([1e-12, 1e-12, 1.0]), (len(states), 1))
     panel = simulate(world, steps=100, units=10, seed=0, policy=always_two)
     assert (panel.action == 2).all()
+
+
+def test_the_fast_simulation_is_the_general_one():
+    """The walk along solved lines equals solving every state anew."""
+    world = PaperWorld(p=2, seed=7)
+    fast = world.simulate(steps=400, units=8, seed=9)
+    slow = simulate(world, steps=400, units=8, seed=9)
+    np.testing.assert_array_equal(fast.action, slow.action)
+    np.testing.assert_allclose(fast.state, slow.state, atol=1e-12)
 
 
 def test_simulation_repeats_with_its_seed():

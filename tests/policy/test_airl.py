@@ -7,7 +7,6 @@ import deeppqr
 from deeppqr import AdversarialWarning, DataError
 from deeppqr.policy import AIRL, Given, Training
 from deeppqr.policy._airl import AIRLPolicy, _warn_of_trouble
-from deeppqr.policy._given import from_stable_baselines
 
 TABULAR = Training(
     width=32, depth=1, members=2, max_steps=1_500, check_every=25, batch_size=2_048
@@ -124,8 +123,6 @@ def test_given_policies_are_checked(tabular, key):
         DataError, match=r"shape \(row, action\) = \(20000, 3\), but \(20000, 2\)"
     ):
         Given(lambda s: np.zeros((len(s), 2))).fit(panel, key=key)
-    with pytest.raises(DataError, match="has no actor-critic policy"):
-        from_stable_baselines(object())
     with pytest.raises(DataError, match='`generator` must be "signal" or "entropy"'):
         AIRL(generator="gan").fit(panel, key=key)
 

@@ -5,7 +5,6 @@ import pytest
 
 import deeppqr
 from deeppqr.panel import Panel
-from deeppqr.report._rewards import _written, reward_range
 from deeppqr.worlds import random_tabular
 
 STAGES = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
@@ -44,13 +43,19 @@ def test_figures_are_those_of_the_reward(panel, stages):
     np.testing.assert_allclose([float(word) for word in second[1:]], figures, atol=6e-4)
 
 
-def test_weights_count_and_unknown_rewards_do_not():
-    """A row of weight two is two rows, one of weight zero is none."""
-    reward = np.array([[1.0, np.nan], [2.0, np.nan], [9.0, np.nan]])
-    found = reward_range(reward, np.array([2.0, 1.0, 0.0]))
-    assert found["mean"][0] == pytest.approx(4 / 3)
-    assert (found["low"][0], found["high"][0]) == (1.0, 2.0)
-    assert np.isnan([figures[1] for figures in found.values()]).all()
+def test_weights_count_like_repeated_rows(panel):
+    weight = 1.0 + (np.arange(len(panel)) % 3 == 0)
+    weighted = Panel.from_arrays(
+        panel.state, panel.action, panel.next_state, unit=panel.unit, weight=weight
+    )
+    fit = pqr(policy="frequency", anchor_value="exact", reward="table").fit(weighted)
+    reward, found = fit.reward(panel.state), fit.provenance["reward"]
+    mean = np.average(reward, axis=0, weights=weight)
+    np.testing.assert_allclose(found["mean"], mean, rtol=1e-9, atol=1e-12)
+    repeated = np.repeat(reward, weight.astype(int), axis=0)
+    for name, tail in (("low", 0.05), ("high", 0.95)):
+        ends = np.quantile(repeated, tail, axis=0, method="inverted_cdf")
+        np.testing.assert_allclose(found[name], ends, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -62,8 +67,11 @@ def test_weights_count_and_unknown_rewards_do_not():
         ([3e9, 1.0, 0.0], ["3e+09", "1", "0"]),
     ],
 )
-def test_decimals_follow_the_largest(figures, written):
-    assert _written(np.array([figures])) == [written]
+def test_decimals_follow_the_largest(figures, written, panel):
+    fit = pqr().fit(panel)
+    own = dict(zip(("mean", "low", "high"), ([f, 0.0, 0.0] for f in figures), strict=True))
+    fit.provenance["reward"] = own
+    assert shown(fit)[1][-3:] == written
 
 
 def test_a_stored_fit_prints_them_and_an_older_one_does_without(panel, tmp_path):

@@ -1,7 +1,6 @@
 """Joint estimation and the likelihood step."""
 
-import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,12 +8,7 @@ import pytest
 import deeppqr
 from deeppqr import DataError, StorageError
 from deeppqr.metrics import score_reward
-from deeppqr.reward import RE, Auto, Joint, Likelihood
-from deeppqr.reward._departure import CorrectedReward, correct
-from deeppqr.reward._reward import AbstractRewardEstimator
-from deeppqr.reward._reward_basis import linear_basis
-from deeppqr.reward._ridge_logit import FREE, Choices, fit_ridge_logit
-from deeppqr.reward._temperature import AffineReward
+from deeppqr.reward import Auto, Joint, Likelihood
 
 
 @pytest.fixture(scope="module")
@@ -104,37 +98,28 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
     np.testing.assert_allclose(loaded.reward(states), fit.reward(states), rtol=1e-6)
 
 
+class _Refuted(Auto):
+    """`Auto` judged against scores of our own, whatever the policy's are."""
+
+    def judged_against(self, held_out):
+        return self
+
+
 def test_the_reward_that_held_out_units_refute_is_corrected(tmp_path):
     """Scores far above any reward's make the policy the better explanation."""
     panel = deeppqr.worlds.KnownCostBus().simulate(steps=2_000, units=20, seed=3)
     told = {"discount": 0.95, "anchor": "replace", "anchor_reward": -5.0}
     model = deeppqr.PQR(**told, policy="logit", reward=Auto())
     assert "kept" in model.fit(panel).stages["reward"]
-    refuted = replace(model, reward=_Refuted(np.full(len(panel), -0.01))).fit(panel)
+    refuted = replace(model, reward=_Refuted(policy_scores=np.full(len(panel), -0.01))).fit(
+        panel
+    )
     assert "refuted" in refuted.stages["reward"]
     assert "corrected by" in refuted.stages["reward"]
     at = np.array([[1.0], [7.0], [19.0]])
     loaded = deeppqr.load(refuted.save(tmp_path / "fit"))
     np.testing.assert_allclose(loaded.reward(at), refuted.reward(at), rtol=1e-6)
     np.testing.assert_allclose(loaded.q(at), refuted.q(at), rtol=1e-6)
-
-
-def test_pqr_on_a_departure_adds_up_to_pqr():
-    """PQR is linear in log pi: whatever the simple reward, its correction makes up for it."""
-    world = deeppqr.worlds.random_tabular(num_states=5, num_actions=3, seed=3)
-    panel = world.simulate(steps=6_000, units=30, seed=4)
-    told = {"discount": 0.9, "anchor": 0, "anchor_reward": 0.5, "policy": "frequency"}
-    counted = deeppqr.PQR(**told, reward="table").fit(panel)
-    corrected = deeppqr.PQR(**told, reward=_Corrected()).fit(panel)
-    assert isinstance(corrected.reward_function, AffineReward)
-    assert isinstance(corrected.reward_function.policy_part, CorrectedReward)
-    states = world.states
-    np.testing.assert_allclose(
-        corrected.reward(states), counted.reward(states), atol=1e-9 / (1 - 0.9)
-    )
-    np.testing.assert_allclose(
-        corrected.q(states), counted.q(states), atol=1e-9 / (1 - 0.9)
-    )
 
 
 def test_lines_may_differ_with_a_two_valued_variable():
@@ -155,19 +140,6 @@ def test_lines_may_differ_with_a_two_valued_variable():
     )
 
 
-def test_decisions_that_memory_does_not_hold_are_counted(paper, monkeypatch):
-    _, panel = paper
-    monkeypatch.setattr("deeppqr.reward._joint.MAX_ENTRIES", 500_000)
-    quick = Joint(rounds=1, training=None)
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=quick).fit(panel)
-    assert re.match(r"joint on [\d,]+ of 6,000 decisions: ", fit.stages["reward"])
-
-
-def test_no_two_valued_variable_no_products():
-    panel = deeppqr.worlds.PaperWorld(p=2).simulate(steps=200, units=10, seed=1)
-    assert len(linear_basis(panel, 0).pair) == 0
-
-
 def test_where_all_can_be_counted_nothing_else_is_tried():
     world = deeppqr.worlds.random_tabular(num_states=4, num_actions=2, seed=1)
     panel = world.simulate(steps=4_000, units=40, seed=2)
@@ -175,30 +147,6 @@ def test_where_all_can_be_counted_nothing_else_is_tried():
     assert "taken 30 times or more" in fit.stages["reward"]
     counted = deeppqr.PQR(discount=0.9, anchor=0, reward="table").fit(panel)
     np.testing.assert_array_equal(fit.reward(world.states), counted.reward(world.states))
-
-
-@dataclass(frozen=True, eq=False)
-class _Corrected(AbstractRewardEstimator):
-    """A correction of whatever joint estimation finds."""
-
-    def fit(self, panel, value, *, key):
-        return correct(panel, value, Joint().fit(panel, value, key=key), key=key)
-
-    def known_part(self):
-        return RE()
-
-
-@dataclass(frozen=True, eq=False)
-class _Refuted(AbstractRewardEstimator):
-    """`Auto` judged against scores of our own."""
-
-    scores: np.ndarray
-
-    def fit(self, panel, value, *, key):
-        return Auto(self.scores).fit(panel, value, key=key)
-
-    def known_part(self):
-        return RE()
 
 
 def test_messages():
@@ -210,18 +158,3 @@ def test_messages():
     wrong = Joint(features=lambda states: np.ones(3))
     with pytest.raises(DataError, match="`features` must return"):
         deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=wrong).fit(panel)
-
-
-def test_a_group_that_says_nothing_is_shrunk_away():
-    rng = np.random.default_rng(0)
-    design = rng.normal(size=(4_000, 3, 6))
-    theta = np.array([1.0, -1.0, 0.5, 0.0, 0.0, 0.0])
-    noise = rng.gumbel(size=(4_000, 3))
-    action = (design @ theta + noise).argmax(axis=1)
-    choices = Choices(design, np.zeros((4_000, 3)), action, np.ones(4_000))
-    fit = fit_ridge_logit(choices, np.array([0, 0, 0, 1, 1, 1]))
-    np.testing.assert_allclose(fit.theta, theta, atol=0.1)
-    assert fit.effective[1] < 1.5 < fit.effective[0]
-    free = fit_ridge_logit(choices, np.full(6, FREE))
-    gradient, _ = choices.derivatives(free.theta)
-    np.testing.assert_allclose(gradient, 0, atol=0.5)

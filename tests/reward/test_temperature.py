@@ -6,7 +6,7 @@ import pytest
 import deeppqr
 from deeppqr import DataError
 from deeppqr.policy import Training
-from deeppqr.reward._temperature import select_temperature
+from oracles import empirical_transition
 
 STAGES = [
     {},
@@ -98,7 +98,9 @@ def test_the_printed_theorem_fails_where_the_corrected_one_holds(tabular, anchor
     printed = g[:, None] / 0.1 - 0.9 * world.mdp.transition @ (g / 0.1)
     ratio = (twice - printed)[:, 1:] / (once - printed)[:, 1:]
     assert np.abs(ratio - 2).max() > 0.3
-    _, centre = fit._parts(world.states)
+    moves = empirical_transition(panel, 7)
+    level = np.linalg.solve(np.eye(7) - 0.9 * moves[:, 0], g)
+    centre = level[:, None] - 0.9 * moves @ level
     ratio = (twice - centre)[:, 1:] / (once - centre)[:, 1:]
     np.testing.assert_allclose(ratio, 2.0, atol=1e-9)
 
@@ -141,19 +143,18 @@ def test_paper_algorithm_for_zero_g(paper):
 
 
 def test_messages(tabular):
-    ones = np.ones(3)
+    _, panel = tabular
+    fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=1.0).fit(panel)
     with pytest.raises(
         DataError, match=r"Exactly one of .* but 2 were: \['average', 'maximum'\]"
     ):
-        select_temperature(ones, ones, ones, average=1.0, maximum=1.0)
-    with pytest.raises(
-        DataError, match="No positive temperature gives .* average reward -5"
-    ):
-        select_temperature(ones, ones, ones, average=-5.0)
-    with pytest.raises(
-        DataError, match="No positive temperature gives .* minimum reward 0"
-    ):
-        select_temperature(ones, ones, ones, minimum=0.0)
-    _, panel = tabular
+        fit.select_temperature(panel, average=1.0, maximum=1.0)
+    # At temperature zero all earn what the anchor earns, and more at any other.
+    earned = fit.reward(panel.state)[np.arange(len(panel)), panel.action]
+    beyond = 1.0 - 10 * np.sign(earned.mean() - 1.0)
+    with pytest.raises(DataError, match=f"temperature gives .* average reward {beyond:g}"):
+        fit.select_temperature(panel, average=beyond)
+    with pytest.raises(DataError, match="temperature gives .* minimum reward 2"):
+        fit.select_temperature(panel, minimum=2.0)
     with pytest.raises(DataError, match="`temperature` must be positive"):
-        deeppqr.PQR(discount=0.9, anchor=0).fit(panel).at_temperature(0.0)
+        fit.at_temperature(0.0)

@@ -177,8 +177,9 @@ def test_gymnasium_is_optional(monkeypatch):
         return really(name, *rest, **options)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    monkeypatch.delitem(sys.modules, "deeppqr.mdp._gymnasium")
-    monkeypatch.delattr(deeppqr.mdp, "_gymnasium")
+    name = "_gymnasium"
+    monkeypatch.delitem(sys.modules, f"deeppqr.mdp.{name}")
+    monkeypatch.delattr(deeppqr.mdp, name)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[rl\]'"):
         deeppqr.mdp.rollout  # noqa: B018
 

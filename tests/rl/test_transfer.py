@@ -13,8 +13,8 @@ from scipy.special import log_softmax
 
 import deeppqr
 from deeppqr.mdp import TabularMDP, solve_soft
-from deeppqr.mdp._tabular import evaluate_policy
 from deeppqr.worlds import TabularWorld
+from oracles import policy_value
 
 DISCOUNT = 0.9
 SEEDS = range(10)
@@ -44,8 +44,8 @@ def regret(world, log_policy, temperature):
     """
     mdp = replace(world.mdp, temperature=temperature)
     best = solve_soft(mdp).value.mean()
-    uniform = evaluate_policy(mdp, np.full((6, 3), -np.log(3))).mean()
-    return (best - evaluate_policy(mdp, log_policy).mean()) / (best - uniform)
+    uniform = policy_value(mdp, np.full((6, 3), -np.log(3))).mean()
+    return (best - policy_value(mdp, log_policy).mean()) / (best - uniform)
 
 
 def planned(world, reward, temperature):

@@ -6,7 +6,7 @@ import pytest
 @pytest.fixture
 def quick(monkeypatch):
     """Linear stages in place of the methods whose policies take seconds to choose."""
-    from deeppqr.studies._methods import METHODS, estimate_pqr
+    from deeppqr_studies._methods import METHODS, estimate_pqr
 
     def linear(world, panel, seed):
         stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}

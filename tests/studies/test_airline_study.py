@@ -6,16 +6,15 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 import pytest
-from deeppqr.studies import Airline, _airline_fits, find_study, run_study
-from deeppqr.studies._airline import COMPETITORS, IDENTIFIED, POOLED
-from deeppqr.studies._airline_fits import sample_of
-from deeppqr.studies._airline_report import _at_dallas, _competitors, report
-from deeppqr.studies._airline_tables import TOP, Findings, interval
-from deeppqr.studies._claims import AGREES, DISAGREES, UNDECIDED
-from deeppqr.studies._study import complete
 
 from deeppqr import PQR, DataError, bootstrap, datasets
 from deeppqr.policy import Logit
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies._claims import AGREES, DISAGREES, UNDECIDED
+from deeppqr_studies.airline import _fits
+from deeppqr_studies.airline._findings import IDENTIFIED, Findings, interval
+from deeppqr_studies.airline._fits import COMPETITORS, POOLED, TOP, sample_of
+from deeppqr_studies.airline._report import _at_dallas, _competition_claims, report
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
@@ -49,7 +48,7 @@ def quick(**told) -> PQR:
 def linear():
     """Linear stages in place of networks and joint estimation, which take seconds."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(_airline_fits, "PQR", quick)
+        patch.setattr("deeppqr.PQR", quick)
         yield
 
 
@@ -260,7 +259,7 @@ def test_a_finished_study_is_not_run_again(outcome, monkeypatch):
     def run(self, task):
         raise AssertionError(f"{task.name} ran again")
 
-    monkeypatch.setattr(Airline, "run", run)
+    monkeypatch.setattr(type(find_study("airline")), "run", run)
     before = (outcome.folder / "table.csv").read_bytes()
     said = []
     again = run_study(find_study("airline"), outcome.folder, SETTINGS, said.append)
@@ -285,43 +284,45 @@ def test_a_study_of_methods_without_rewards(tmp_path):
 @needs_files
 def test_replicates_that_fail_are_told(linear, tmp_path):
     """JetBlue serves few of these markets, and some draws hold none of them."""
-    rows = _airline_fits.replicates("B6", 60, [0, 8])
+    rows = _fits.replicates("B6", 60, [0, 8])
     failed = [row for row in rows if row["kind"] == "failure"]
     assert 0 < len(failed) < 8
     assert all("ActionNeverTaken" in row["note"] for row in failed)
     assert {row["draws"] for row in rows if row["kind"] == "spread"} == {8 - len(failed)}
-    rows += _airline_fits.fit("B6", "light", 60, 0)
+    rows += _fits.fit("B6", "light", 60, 0)
     frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
     assert f"{len(failed)} replicates of the bootstrap failed" in report(frame, tmp_path)
 
 
 @needs_files
 @pytest.mark.slow
-def test_light_is_quick_and_foresees_better_than_rates():
+def test_light_is_quick_and_predicts_better_than_rates():
     """As the study runs it: joint estimation without networks."""
-    rows = _airline_fits.fit("AA", "light", 600, 0)
+    rows = _fits.fit("AA", "light", 600, 0)
     frame = pl.from_dicts(
-        rows + _airline_fits.fit("AA", "same", 600, 0),
+        rows + _fits.fit("AA", "same", 600, 0),
         infer_schema_length=None,
         strict=False,
     )
     gain = Findings(frame).gain("AA", "light", over="same")
     assert gain is not None
     assert gain.clear
-    drawn = _airline_fits.replicates("AA", 150, [0, 3])
-    again = _airline_fits.replicates("AA", 150, [2, 3])
+    drawn = _fits.replicates("AA", 150, [0, 3])
+    again = _fits.replicates("AA", 150, [2, 3])
     last = [[r for r in each if r.get("replicate") == 2] for each in (drawn, again)]
     assert last[0] == last[1]
 
 
 def test_tasks():
     study = find_study("airline")
-    tasks = study.tasks(complete(study, {}))
+    tasks = study.tasks(complete_settings(study, {}))
     assert len(tasks) == 2 + 6 + len(IDENTIFIED) * (8 + 2)
     assert "TW" not in IDENTIFIED
     spans = [
         task.parameters["replicates"]
-        for task in study.tasks(complete(study, {"replicates": 45, "carriers": ["AA"]}))
+        for task in study.tasks(
+            complete_settings(study, {"replicates": 45, "carriers": ["AA"]})
+        )
         if "replicates" in task.parameters
     ]
     assert spans == [[0, 20], [20, 40], [40, 45]]
@@ -338,7 +339,7 @@ def test_tasks():
 def test_settings_that_are_not_known(settings, message):
     study = find_study("airline")
     with pytest.raises(DataError, match=message):
-        study.tasks(complete(study, settings))
+        study.tasks(complete_settings(study, settings))
 
 
 def example(rows: list[dict], names: dict[int, str] | None = None) -> Findings:
@@ -420,7 +421,7 @@ def competing(changes: dict[str, float], error: float | None) -> Findings:
     ],
 )
 def test_what_competition_does(changes, error, verdicts):
-    claims = _competitors(competing(changes, error))
+    claims = _competition_claims(competing(changes, error))
     assert [claim.verdict for claim in claims] == verdicts
     less = sum(change < 0 for change in changes.values())
     assert f"less: {less} of {len(changes)}" in claims[0].numbers
@@ -428,4 +429,4 @@ def test_what_competition_does(changes, error, verdicts):
 
 def test_without_a_default_nothing_is_claimed_of_competition():
     rows = [{"kind": "market", "sample": "AA", "competitors": None}]
-    assert _competitors(example(rows)) == []
+    assert _competition_claims(example(rows)) == []

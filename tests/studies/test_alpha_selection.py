@@ -2,14 +2,13 @@
 
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._methods import METHODS, estimate_pqr
-from deeppqr.studies._paper_rows import selection_row
-from deeppqr.studies._problem import pose
-from deeppqr.studies._study import complete
 
 from deeppqr import DataError
 from deeppqr.policy import Given
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies._methods import METHODS, estimate_pqr
+from deeppqr_studies._problem import make_problem
+from deeppqr_studies.paper._alpha_selection import selection_row
 
 
 def test_the_study_end_to_end(small, quick, tmp_path):
@@ -48,7 +47,7 @@ def test_the_average_told_is_that_of_the_demonstrations(quick):
     cell = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 10}
     cell |= {"temperature": 2.0, "assumed": {"temperature": 1.0}}
     row = selection_row(cell, "default", 1)
-    problem = pose(cell, 1)
+    problem = make_problem(cell, 1)
     rewards = problem.world.reward(problem.panel.state)
     earned = [r[a] for r, a in zip(rewards, problem.panel.action, strict=True)]
     assert row["average_reward"] == pytest.approx(sum(earned) / len(earned))
@@ -58,6 +57,6 @@ def test_the_average_told_is_that_of_the_demonstrations(quick):
 
 def test_only_pqr_is_offered():
     study = find_study("alpha-selection")
-    assert len(study.tasks(complete(study, {}))) == 2 * 4 * 5 * 4
+    assert len(study.tasks(complete_settings(study, {}))) == 2 * 4 * 5 * 4
     with pytest.raises(DataError, match="`methods` must be among"):
-        study.tasks(complete(study, {"methods": ["maxent"]}))
+        study.tasks(complete_settings(study, {"methods": ["maxent"]}))

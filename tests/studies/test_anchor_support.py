@@ -3,14 +3,14 @@
 import numpy as np
 import polars as pl
 import pytest
-from deeppqr.studies import _problem, find_study, run_study
-from deeppqr.studies._oracle import fit_paper
-from deeppqr.studies._problem import pose
 
 from deeppqr import DataError
 from deeppqr.mdp import SoftQLearning
 from deeppqr.policy import Training
 from deeppqr.worlds import PaperWorld
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies._oracle import fit_paper
+from deeppqr_studies._problem import make_problem
 
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 10}
 
@@ -47,8 +47,11 @@ def test_soft_q_demonstrations_change_the_data_and_not_the_truth(monkeypatch):
             *preferences, states=50, horizon=5, rounds=2, training=training
         )
 
-    monkeypatch.setattr(_problem, "SoftQLearning", little)
-    exact, learned = pose(CELL, 1), pose({**CELL, "demonstrations": "soft-q"}, 1)
+    monkeypatch.setattr("deeppqr.mdp.SoftQLearning", little)
+    exact, learned = (
+        make_problem(CELL, 1),
+        make_problem({**CELL, "demonstrations": "soft-q"}, 1),
+    )
     np.testing.assert_array_equal(exact.states, learned.states)
     np.testing.assert_array_equal(exact.q, learned.q)
     assert exact.demonstrator_kl is None
@@ -58,11 +61,9 @@ def test_soft_q_demonstrations_change_the_data_and_not_the_truth(monkeypatch):
 
 
 def test_other_demonstrations_are_named_in_the_tasks(small):
-    from deeppqr.studies._study import complete
-
     study = find_study("reward-recovery")
     changes = {**small, "worlds": ["paper"], "methods": ["zero"]}
-    (task,) = study.tasks(complete(study, changes))
+    (task,) = study.tasks(complete_settings(study, changes))
     assert task.name == "paper_p=2_scale=5_steps=600_units=10_zero_seed=1"
-    (task,) = study.tasks(complete(study, {**changes, "demonstrations": "soft-q"}))
+    (task,) = study.tasks(complete_settings(study, {**changes, "demonstrations": "soft-q"}))
     assert task.name.endswith("units=10_demonstrations=soft-q_zero_seed=1")

@@ -2,9 +2,9 @@
 
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
 
 from deeppqr import DataError
+from deeppqr_studies import find_study, run_study
 
 
 def test_known_cost_bus_in_small(tmp_path):
@@ -33,7 +33,7 @@ def test_known_cost_bus_in_small(tmp_path):
 
 
 def test_replications_are_what_their_numbers_say():
-    from deeppqr.studies._known_cost import coverage
+    from deeppqr_studies.buses._known_cost import coverage
 
     study = find_study("bus-known-cost")
     settings = {

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from deeppqr.studies import _problem
-from deeppqr.studies._convergence_fits import converge
-from deeppqr.studies._problem import pose
-from deeppqr.studies._training_error_fits import training_errors
+
+from deeppqr_studies import _problem
+from deeppqr_studies._problem import make_problem
+from deeppqr_studies.paper._convergence import converge
+from deeppqr_studies.paper._training_error import training_errors
 
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 20}
 LEARNED = {**CELL, "demonstrations": "soft-q"}
@@ -15,7 +16,7 @@ LEARNED = {**CELL, "demonstrations": "soft-q"}
 @pytest.mark.usefixtures("quick")
 def test_the_floor_of_the_policy_is_the_demonstrators_own_loss():
     policy, *_ = training_errors(LEARNED, "default", seed=1)
-    problem = pose(LEARNED, 1)
+    problem = make_problem(LEARNED, 1)
     taken = np.arange(600), problem.panel.action
     own = problem.demonstrator.log_policy(problem.panel.state)[taken]
     np.testing.assert_allclose(policy["floor"], -own.mean(), rtol=1e-12)
@@ -24,14 +25,14 @@ def test_the_floor_of_the_policy_is_the_demonstrators_own_loss():
 
 
 def test_the_optimal_agent_demonstrates_unless_one_had_to_learn():
-    problem = pose(CELL, 1)
+    problem = make_problem(CELL, 1)
     assert problem.demonstrator is problem.world
     assert problem.demonstrator_kl is None
 
 
 def test_many_decisions_are_scored_at_no_more_states(monkeypatch):
     monkeypatch.setattr(_problem, "MAX_SCORED", 400)
-    assert len(pose(CELL, 7).states) == 40
+    assert len(make_problem(CELL, 7).states) == 40
 
 
 @pytest.mark.usefixtures("quick")

@@ -2,7 +2,8 @@
 
 import polars as pl
 import pytest
-from deeppqr.studies._claims import (
+
+from deeppqr_studies._claims import (
     Claim,
     Claims,
     claim_at_every,

@@ -4,7 +4,8 @@ import math
 
 import numpy as np
 import pytest
-from deeppqr.studies._kernel import kernel_complexity, relu_kernel
+
+from deeppqr_studies.paper._regressions import kernel_complexity, relu_kernel
 
 
 @pytest.fixture

@@ -3,11 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._measure import q_errors
-from deeppqr.studies._problem import pose
 
 from deeppqr import PQR
+from deeppqr_studies import find_study, run_study
+from deeppqr_studies._problem import make_problem
+from deeppqr_studies._scores import q_errors
 
 SMALL = {"p": [2], "scale": [5.0], "units": 20, "seeds": [1]}
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 20}
@@ -27,7 +27,7 @@ def run(name, folder, **settings):
 @pytest.fixture(scope="module")
 def printed():
     """The paper's own fit, which every study below must meet."""
-    problem = pose(CELL, 1)
+    problem = make_problem(CELL, 1)
     return problem, PQR.paper(discount=0.9, anchor=0, seed=1).fit(problem.panel)
 
 
@@ -87,7 +87,7 @@ def test_errors_of_q_by_hand():
 
 @pytest.mark.slow
 def test_convergence_in_small(tmp_path, printed, monkeypatch):
-    monkeypatch.setattr("deeppqr.studies._convergence_fits.MAX_SCORED", 600)
+    monkeypatch.setattr("deeppqr_studies.paper._convergence.MAX_SCORED", 600)
     table, text, figures = run(
         "convergence", tmp_path / "run", steps=[600], methods=["paper"], kernel_rows=50
     )
@@ -105,7 +105,7 @@ def test_convergence_in_small(tmp_path, printed, monkeypatch):
 
 
 def test_the_papers_claims_are_judged():
-    from deeppqr.studies._reward_recovery import _claims
+    from deeppqr_studies._reward_recovery import _claims
 
     rows = [
         {"method": method, "p": p, "seed": seed, "mse": size * p * (1 + 0.01 * seed)}

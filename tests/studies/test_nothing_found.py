@@ -2,9 +2,10 @@
 
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._figures import Chart, draw_charts, draw_dots
-from deeppqr.studies._tables import method_table
+
+from deeppqr_studies import find_study, run_study
+from deeppqr_studies._figures import Chart, draw_charts, draw_dots
+from deeppqr_studies._tables import method_table
 
 FEW = {"p": [2], "scale": [5.0], "steps": 4, "units": 2, "seeds": [1], "methods": ["paper"]}
 """Four decisions: some of the five actions are never taken, and every fit is refused."""

@@ -1,15 +1,15 @@
-"""The oracles and the variants: exact gradients, exact truths, theta near its value."""
+"""Oracles and variants of the error budget: exact gradients, exact laws, theta near one."""
 
 import numpy as np
 import pytest
-from deeppqr.studies._methods import METHODS, estimate_pqr, oracle
-from deeppqr.studies._oracle import PaperLikelihood, fit_bus, fit_paper
-from deeppqr.studies._problem import pose
-from deeppqr.studies._tables import Mean, Table
-from deeppqr.studies._variants import TrueAnchorValue, true_continuation
 
 from deeppqr import DataError
 from deeppqr.policy import Given
+from deeppqr_studies._error_budget import DRAWS, VARIANTS, _law
+from deeppqr_studies._methods import METHODS, estimate_pqr, oracle
+from deeppqr_studies._oracle import PaperLikelihood, fit_bus, fit_paper
+from deeppqr_studies._problem import make_problem
+from deeppqr_studies._tables import Mean, Table
 
 PAPER = {"world": "paper", "p": 2, "scale": 5.0, "steps": 2000, "units": 20}
 BUS = {"world": "known-cost-bus", "trajectories": 50, "irrelevant": 1}
@@ -48,48 +48,59 @@ def test_the_paper_oracle_beats_the_truth_in_sample(paper):
 
 
 def test_the_bus_oracle_finds_theta():
-    problem = pose(BUS, 3)
+    problem = make_problem(BUS, 3)
     found = fit_bus(problem.world, problem.panel)
     assert abs(found.theta - 1) < 0.1
     np.testing.assert_array_equal(found.reward(problem.states)[:, 1], -5.0)
 
 
 def test_no_oracle_for_the_samq_bus():
-    problem = pose(SAMQ, 1)
+    problem = make_problem(SAMQ, 1)
     with pytest.raises(DataError, match="no oracle for a SamqBus"):
         oracle(problem.world, problem.panel, 1)
 
 
 def test_zero_knows_the_anchor():
-    problem = pose(BUS, 3)
+    problem = make_problem(BUS, 3)
     found = METHODS["zero"](problem.world, problem.panel, 3).reward(problem.states)
     np.testing.assert_array_equal(np.unique(found, axis=0), [[0.0, -5.0]])
 
 
-@pytest.mark.parametrize("cell", [BUS, SAMQ], ids=["known-cost-bus", "samq-bus"])
-def test_the_true_value_is_true(cell):
-    """Also where the anchor's reward is not zero and its part is kept apart."""
-    problem = pose(cell, 1)
-    truth = TrueAnchorValue(problem.world, problem.panel)
-    stages = {"policy": Given(problem.world.log_policy), "reward": "regression"}
-    found = estimate_pqr(problem.world, problem.panel, 1, anchor_value=truth, **stages)
-    assert found.q is not None
-    np.testing.assert_allclose(found.q(problem.states), problem.q, rtol=1e-10)
+@pytest.mark.parametrize(
+    "cell",
+    [{**PAPER, "steps": 100, "units": 10}, {**BUS, "irrelevant": 0}],
+    ids=["paper", "bus"],
+)
+def test_the_true_law_and_policy_give_the_true_reward(cell):
+    """Theorem 1: nothing is estimated, and nothing is lost."""
+    problem = make_problem(cell, 1)
+    stages = {"policy": Given(problem.world.log_policy), "transition": _law(problem.world)}
+    found = estimate_pqr(problem.world, problem.panel, 1, **stages)
+    np.testing.assert_allclose(found.reward(problem.states), problem.reward, atol=1e-9)
 
 
-def test_the_true_continuation_leaves_the_policys_error():
-    """r - r_hat is the error of the log-odds, and nothing else."""
-    problem = pose({**BUS, "irrelevant": 0}, 1)
-    found = true_continuation(problem.world, problem.panel, 1)
-    assert found.log_policy is not None
-    odds = lambda log_policy: log_policy[:, 0] - log_policy[:, 1]
-    gap = odds(found.log_policy(problem.states)) - odds(problem.log_policy)
-    error = found.reward(problem.states)[:, 0] - problem.reward[:, 0]
-    np.testing.assert_allclose(error, gap, atol=1e-10)
+def test_a_law_by_draws_has_their_error_and_no_other():
+    """Twice the standard error of a mean over the draws, in an average over states."""
+    problem = make_problem(SAMQ, 1)
+    stages = {"policy": Given(problem.world.log_policy), "transition": _law(problem.world)}
+    found = estimate_pqr(problem.world, problem.panel, 1, **stages)
+    gap = found.reward(problem.states) - problem.reward
+    spread = problem.world.discount * problem.world.value(problem.states).std()
+    assert np.sqrt(np.mean(gap**2)) < 2 * spread / DRAWS**0.5
+
+
+def test_the_true_law_leaves_the_error_of_the_policy():
+    problem = make_problem({**BUS, "irrelevant": 0}, 1)
+    found = VARIANTS["true law"](problem.world, problem.panel, 1)
+    assert found.given == "the true transitions"
+    stages = {"policy": "auto", "transition": _law(problem.world)}
+    again = estimate_pqr(problem.world, problem.panel, 1, **stages)
+    states = problem.states
+    np.testing.assert_array_equal(found.reward(states), again.reward(states))
 
 
 def test_problems_are_split_as_they_say():
-    problem = pose(BUS, 1)
+    problem = make_problem(BUS, 1)
     assert (problem.panel.num_units, len(problem.panel)) == (40, 4000)
     assert problem.held_out is not None
     assert (problem.held_out.num_units, len(problem.states)) == (10, 1000)

@@ -3,12 +3,11 @@
 import numpy as np
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._problem import pose, random_anchor
-from deeppqr.studies._state_only import STATE_ONLY
-from deeppqr.studies._study import complete
 
 from deeppqr import DataError
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies._problem import make_problem, random_anchor
+from deeppqr_studies.paper._robustness import STATE_ONLY_METHODS
 
 CELL = {
     "world": "paper",
@@ -37,26 +36,30 @@ def test_the_study_end_to_end(small, tmp_path):
 
 
 def test_pqr_is_told_what_is_false_and_scored_on_what_is_true():
-    problem = pose(CELL, 3)
+    problem = make_problem(CELL, 3)
     assert problem.anchor == random_anchor(3)
-    assert problem.told is not None
-    assert problem.told.anchor_reward == 0.0
-    found = STATE_ONLY["limit"](problem.as_told, problem.panel, 3).reward(problem.states)
+    assert problem.misstated is not None
+    assert problem.misstated.anchor_reward == 0.0
+    found = STATE_ONLY_METHODS["limit"](problem.assumed_world, problem.panel, 3).reward(
+        problem.states
+    )
     np.testing.assert_allclose(found[:, problem.anchor], 0, atol=1e-11)
     assert np.abs(problem.reward[:, problem.anchor]).mean() > 0.1
 
 
 def test_rewards_of_the_state_are_the_same_for_all_actions():
-    problem = pose(CELL, 3)
-    found = STATE_ONLY["splgd"](problem.as_told, problem.panel, 3).reward(problem.states)
+    problem = make_problem(CELL, 3)
+    found = STATE_ONLY_METHODS["splgd"](problem.assumed_world, problem.panel, 3).reward(
+        problem.states
+    )
     np.testing.assert_allclose(found, found[:, [0] * 5])
     assert found.std() > 0
 
 
 def test_settings_are_checked():
     study = find_study("robustness")
-    assert len(study.tasks(complete(study, {}))) == 2 * 5 * 8
+    assert len(study.tasks(complete_settings(study, {}))) == 2 * 5 * 8
     with pytest.raises(DataError, match="`methods` must be among"):
-        study.tasks(complete(study, {"methods": ["maxent"]}))
+        study.tasks(complete_settings(study, {"methods": ["maxent"]}))
     with pytest.raises(DataError, match="`demonstrations` must be among"):
-        study.tasks(complete(study, {"demonstrations": "guess"}))
+        study.tasks(complete_settings(study, {"demonstrations": "guess"}))

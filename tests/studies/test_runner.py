@@ -8,8 +8,9 @@ from typing import ClassVar
 
 import polars as pl
 import pytest
-from deeppqr._installed import Installed, installed
-from deeppqr.studies import (
+
+from deeppqr import DataError
+from deeppqr_studies import (
     STUDIES,
     Option,
     Study,
@@ -17,14 +18,13 @@ from deeppqr.studies import (
     _folder,
     _runner,
     all_options,
+    complete_settings,
     find_study,
     run_study,
     run_task,
 )
-from deeppqr.studies._cells import cell_name
-from deeppqr.studies._study import complete
-
-from deeppqr import DataError
+from deeppqr_studies._digest import CodeVersion, code_version
+from deeppqr_studies._problem import cell_name
 
 
 class Squares(Study):
@@ -88,8 +88,8 @@ def test_a_study_leaves_a_whole_folder(study, tmp_path):
     about = json.loads((tmp_path / "run" / "study.json").read_text())
     assert about["study"] == "squares"
     assert about["settings"] == {"seeds": [1], "numbers": [2, 3]}
-    assert about["versions"] == installed().versions
-    assert about["digest"] == installed().digest
+    assert about["versions"] == code_version(study).versions
+    assert about["digest"] == code_version(study).digest
     assert about["cores"] >= 1
     table = pl.read_csv(tmp_path / "run" / "table.csv")
     assert table["task"].to_list() == ["n=2_seed=1", "n=3_seed=1"]
@@ -201,16 +201,15 @@ def test_other_settings_begin_anew_where_nothing_has_finished(study, tmp_path):
 
 
 @pytest.fixture
-def older(monkeypatch):
+def older(study, monkeypatch):
     """Pretend that something else is installed, until the block ends."""
 
     @contextmanager
     def pretend(**changes):
-        here = installed()
-        other = Installed({**here.versions, **changes}, "0ld")
+        other = CodeVersion({**code_version(study).versions, **changes}, "0ld")
         with monkeypatch.context() as patch:
-            patch.setattr(_folder, "installed", lambda: other)
-            patch.setattr(_runner, "installed", lambda: other)
+            patch.setattr(_folder, "code_version", lambda study: other)
+            patch.setattr(_runner, "code_version", lambda study: other)
             yield
 
     return pretend
@@ -224,8 +223,8 @@ def test_more_than_one_version_is_told(study, tmp_path, older):
     said = []
     outcome = run_study(study, tmp_path, SEED, said.append)
     mixed = [
-        f"jax 0.1 and {installed().versions['jax']}",
-        f"deeppqr's files 0ld and {installed().digest}",
+        f"jax 0.1 and {code_version(study).versions['jax']}",
+        f"files of deeppqr or of the study 0ld and {code_version(study).digest}",
     ]
     told = f"Tasks were run under more than one version: {'; '.join(mixed)}."
     assert told in outcome.text
@@ -247,7 +246,7 @@ def test_records_that_tell_no_version_ran_under_the_first(study, tmp_path, older
         run_study(study, tmp_path, SEED)
     file = tmp_path / "tasks/n=2_seed=1.json"
     record = json.loads(file.read_text())
-    file.write_text(json.dumps({**record, "versions": installed().versions}))
+    file.write_text(json.dumps({**record, "versions": code_version(study).versions}))
     assert "more than one version: jax" in run_study(study, tmp_path, SEED).text
     del record["versions"], record["digest"]
     file.write_text(json.dumps(record))
@@ -368,21 +367,24 @@ def test_sizes_have_no_exponent_in_names(scale, shown):
 @pytest.mark.parametrize("name", ["rust-pqr", "rust-table-ix"])
 def test_seeds_are_settings_only_where_they_are_used(name):
     with pytest.raises(DataError, match=f"study {name} has no setting 'seeds'"):
-        complete(find_study(name), {"seeds": [1]})
+        complete_settings(find_study(name), {"seeds": [1]})
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_seeds_change_the_tasks_where_they_are_a_setting(name):
     study = find_study(name)
     if "seeds" in all_options(study):
-        one, other = (study.tasks(complete(study, {"seeds": [s]})) for s in (1, 2))
+        one, other = (study.tasks(complete_settings(study, {"seeds": [s]})) for s in (1, 2))
         assert one != other
 
 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_study_has_tasks_as_it_comes(name):
     """With no setting chosen, each task has a name of its own that can name a file."""
-    names = [task.name for task in find_study(name).tasks(complete(find_study(name), {}))]
+    names = [
+        task.name
+        for task in find_study(name).tasks(complete_settings(find_study(name), {}))
+    ]
     assert names
     assert len(set(names)) == len(names)
 
@@ -395,7 +397,7 @@ def test_studies_are_found_by_name():
 def test_a_task_runs_by_the_name_of_its_study():
     study = find_study("reward-recovery")
     changes = {"worlds": ["samq-bus"], "samq_steps": 60, "methods": ["zero"], "seeds": [1]}
-    (task,) = study.tasks(complete(study, changes))
+    (task,) = study.tasks(complete_settings(study, changes))
     start = time.perf_counter()
     record = run_task("reward-recovery", task)
     assert record["rows"][0]["nmse"] == 1.0

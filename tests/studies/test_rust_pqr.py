@@ -5,13 +5,20 @@ import os
 import numpy as np
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._rust_pqr import BINS, PARAMETERS, PRICES
-from deeppqr.studies._rust_pqr_fits import COLUMNS, draws, estimates, model, project
-from deeppqr.studies._rust_pqr_report import collect, report
-from deeppqr.studies._study import complete
 
 from deeppqr import DataError
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies.buses._rust_pqr import collect, report
+from deeppqr_studies.buses._rust_pqr_fits import (
+    BINS,
+    COLUMNS,
+    PARAMETERS,
+    PRICES,
+    draws,
+    estimates,
+    model,
+    project,
+)
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
@@ -43,17 +50,17 @@ def frame_of(drawn: list[dict]) -> pl.DataFrame:
 
 def test_batches_of_replicates_are_tasks():
     study = find_study("rust-pqr")
-    tasks = study.tasks(complete(study, {}))
+    tasks = study.tasks(complete_settings(study, {}))
     assert len(tasks) == 3 * (1 + 20)
     settings = {"samples": ["4"], "replicates": 13, "first_replicate": 5}
     spans = [
         task.parameters["replicates"]
-        for task in study.tasks(complete(study, settings))
+        for task in study.tasks(complete_settings(study, settings))
         if "replicates" in task.parameters
     ]
     assert spans == [[5, 15], [15, 18]]
     with pytest.raises(DataError, match="`samples` must be among"):
-        study.tasks(complete(study, {"samples": ["5"]}))
+        study.tasks(complete_settings(study, {"samples": ["5"]}))
 
 
 def test_a_line_is_projected_on_itself():

@@ -4,11 +4,10 @@ import os
 
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._study import complete
-from deeppqr.studies._table_ix import TABLE_IX
 
 from deeppqr import DataError
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies.published import TABLE_IX
 
 needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
@@ -28,10 +27,10 @@ def test_the_published_figures_are_consistent():
 
 def test_every_cell_is_a_task():
     study = find_study("rust-table-ix")
-    tasks = study.tasks(complete(study, {}))
+    tasks = study.tasks(complete_settings(study, {}))
     assert len(tasks) == 3 * 2 * 5 * 5
     with pytest.raises(DataError, match="`samples` must be among"):
-        study.tasks(complete(study, {"samples": ["5"]}))
+        study.tasks(complete_settings(study, {"samples": ["5"]}))
 
 
 @needs_files

@@ -2,12 +2,11 @@
 
 import polars as pl
 import pytest
-from deeppqr.studies import find_study, run_study
-from deeppqr.studies._methods import METHODS
-from deeppqr.studies._problem import anchoring, pose, preferences
-from deeppqr.studies._study import complete
 
 from deeppqr import DataError
+from deeppqr_studies import complete_settings, find_study, run_study
+from deeppqr_studies._methods import METHODS
+from deeppqr_studies._problem import known_anchor, make_problem, preferences
 
 CELL = {"world": "paper", "p": 2, "scale": 5.0, "steps": 600, "units": 10}
 WRONG = {"discount": 0.0, "assumed": {"discount": 0.9, "temperature": 2.0}}
@@ -31,12 +30,12 @@ def test_the_study_end_to_end(small, quick, tmp_path):
 
 
 def test_estimators_are_told_the_assumed_and_scored_on_the_true(quick):
-    problem = pose({**CELL, **WRONG}, 1)
+    problem = make_problem({**CELL, **WRONG}, 1)
     assert preferences(problem.world) == {"discount": 0.0, "temperature": 1.0}
-    told = preferences(problem.as_told)
+    told = preferences(problem.assumed_world)
     assert told == {"discount": 0.9, "temperature": 2.0}
-    assert anchoring(problem.as_told) == {"anchor": 0, "anchor_reward": 0.0}
-    fit = METHODS["default"](problem.as_told, problem.panel, 1).fit
+    assert known_anchor(problem.assumed_world) == {"anchor": 0, "anchor_reward": 0.0}
+    fit = METHODS["default"](problem.assumed_world, problem.panel, 1).fit
     assert fit is not None
     assert (fit.discount, fit.temperature) == (0.9, 2.0)
     # Without a future, what is scored is Q itself.
@@ -44,14 +43,16 @@ def test_estimators_are_told_the_assumed_and_scored_on_the_true(quick):
 
 
 def test_the_oracle_refuses_to_be_misled():
-    problem = pose({**CELL, **WRONG}, 1)
-    with pytest.raises(DataError, match="no oracle for a Told"):
-        METHODS["oracle"](problem.as_told, problem.panel, 1)
+    problem = make_problem({**CELL, **WRONG}, 1)
+    with pytest.raises(DataError, match="no oracle for a MisstatedWorld"):
+        METHODS["oracle"](problem.assumed_world, problem.panel, 1)
 
 
 def test_an_agent_as_assumed_is_run_once():
     study = find_study("sensitivity")
-    names = [task.name for task in study.tasks(complete(study, {"methods": ["zero"]}))]
+    names = [
+        task.name for task in study.tasks(complete_settings(study, {"methods": ["zero"]}))
+    ]
     assert len(names) == len(set(names)) == 2 * 5 * 5
     alone = {"methods": ["zero"], "discounts": [], "seeds": [1], "scale": [1.0]}
-    assert len(study.tasks(complete(study, alone))) == 3
+    assert len(study.tasks(complete_settings(study, alone))) == 3

@@ -4,10 +4,9 @@ from itertools import product
 
 import polars as pl
 import pytest
-from deeppqr.studies import find_study
-from deeppqr.studies._study import complete
 
 from deeppqr import DataError
+from deeppqr_studies import complete_settings, find_study
 
 SEEDS = (1, 2, 3)
 
@@ -32,7 +31,7 @@ def of(**columns):
 
 
 def test_q_recovery_judges_at_every_p():
-    from deeppqr.studies._q_recovery import _claims
+    from deeppqr_studies.paper._q_recovery import _claims
 
     # The paper's Q beats MaxEnt-IRL's at p = 5 and loses at p = 10, by more: pooled, the
     # two would cancel.
@@ -57,7 +56,7 @@ def test_q_recovery_judges_at_every_p():
 
 
 def test_half_of_the_training_is_not_sufficient():
-    from deeppqr.studies._q_recovery import _claims
+    from deeppqr_studies.paper._q_recovery import _claims
 
     found = {
         **{of(method="paper", p=5, progress=s): size for s, size in ((0.1, 9), (0.5, 1))},
@@ -81,11 +80,11 @@ def test_methods_without_training_are_drawn_and_not_judged_alone(tmp_path):
 def test_shares_of_the_training_are_checked(share):
     study = find_study("q-recovery")
     with pytest.raises(DataError, match=f"`progress` must be shares .* but {share:g} is"):
-        study.tasks(complete(study, {"progress": [0.5, share]}))
+        study.tasks(complete_settings(study, {"progress": [0.5, share]}))
 
 
 def test_training_errors_of_all_sizes_count_alike():
-    from deeppqr.studies._training_error import _claims
+    from deeppqr_studies.paper._training_error import _claims
 
     # At p = 40 losses are a millionth of those at p = 5, and the claim is false there.
     sizes = {5: (1.0, 2.0), 40: (3e-6, 2e-6)}
@@ -98,12 +97,12 @@ def test_training_errors_of_all_sizes_count_alike():
         for network in ("q",)
     ]
     claims = _claims(both[0].join(both[1], on=["method", "network", "p", "seed"]), 1.0)
-    text = "On fresh decisions paper foresees more than a constant (q), at every p"
+    text = "On fresh decisions paper predicts better than a constant (q), at every p"
     assert verdicts(claims.claims)[text] == "disagrees"
 
 
 def test_sensitivity_by_hand():
-    from deeppqr.studies._sensitivity import _claims
+    from deeppqr_studies.paper._sensitivity import _claims
 
     agents = {(0.0, 1.0): 0, (0.5, 1.0): 1, (0.9, 1.0): 2, (0.9, 0.5): 3, (0.9, 0.1): 4}
     sizes = {"paper": [0.6, 0.4, 0.1, 0.3, 0.2], "maxent": [0.2, 0.3, 0.5, 0.5, 0.5]}
@@ -129,7 +128,7 @@ def test_sensitivity_by_hand():
 
 
 def test_robustness_by_hand():
-    from deeppqr.studies._robustness import _claims
+    from deeppqr_studies.paper._robustness import _claims
 
     sizes = {"limit": 3.0, "regression": 0.5, "splgd": 0.1, "dairl": 0.2, "zero": 1.0}
     found = table({of(method=method): size for method, size in sizes.items()})
@@ -155,7 +154,7 @@ def test_robustness_by_hand():
     ],
 )
 def test_failures_are_to_be_warned_of(fits, verdict, numbers):
-    from deeppqr.studies._anchor_support import _warned
+    from deeppqr_studies.paper._anchor_support import _warned
 
     claim = _warned(pl.DataFrame(fits, schema=["nmse", "overlap"], orient="row"), "paper")
     assert claim.verdict == verdict
@@ -163,7 +162,7 @@ def test_failures_are_to_be_warned_of(fits, verdict, numbers):
 
 
 def test_anchor_support_by_hand():
-    from deeppqr.studies._anchor_support import _claims
+    from deeppqr_studies.paper._anchor_support import _claims
 
     sizes = {("paper", 0.0): 0.1, ("paper", 3.0): 2.0, ("joint", 0.0): 0.3}
     sizes |= {("joint", 3.0): 0.2, ("oracle", 0.0): 0.1, ("oracle", 3.0): 0.1}
@@ -194,7 +193,7 @@ def test_anchor_support_by_hand():
     ],
 )
 def test_temperatures_that_are_not_found_miss_the_goal(errors, verdict):
-    from deeppqr.studies._alpha_selection import _claims
+    from deeppqr_studies.paper._alpha_selection import _claims
 
     rows = [
         {"method": "joint", "temperature": temperature, "seed": seed, "error": error}

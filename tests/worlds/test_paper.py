@@ -159,17 +159,6 @@ def test_demonstrations_follow_the_optimal_policy():
         assert abs(score.mean()) < 4 * score.std() / np.sqrt(len(score))
 
 
-def test_the_fast_simulation_is_the_general_one():
-    """The walk along solved lines equals solving every state anew."""
-    from deeppqr.mdp._simulate import simulate
-
-    world = PaperWorld(p=2, seed=7)
-    fast = world.simulate(steps=400, units=8, seed=9)
-    slow = simulate(world, steps=400, units=8, seed=9)
-    np.testing.assert_array_equal(fast.action, slow.action)
-    np.testing.assert_allclose(fast.state, slow.state, atol=1e-12)
-
-
 def test_messages():
     world = PaperWorld(p=3)
     with pytest.raises(DataError, match="`states` must have 3 columns"):

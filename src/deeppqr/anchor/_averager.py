@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from scipy.sparse.linalg import LinearOperator, gmres
 from scipy.spatial import cKDTree
 
@@ -18,6 +18,7 @@ from .._errors import DataError
 from .._random import integer_seed
 from .._stored import stored
 from ..learners._scaling import Scaling
+from ..learners._trees import Trees, sklearn_nodes
 from ..panel._cells import Cells
 from ._problem import (
     AbstractAnchorSolver,
@@ -139,17 +140,9 @@ class Neighbours:
 @stored
 @dataclass(frozen=True, eq=False)
 class Forest:
-    """A forest's splits as plain arrays; every leaf is a node.
+    """A forest's splits; every leaf is a node."""
 
-    Kept as arrays rather than as a scikit-learn object so that it can be stored without
-    pickle and applied without trusting a file.
-    """
-
-    feature: Int[np.ndarray, "tree node"]
-    threshold: Float[np.ndarray, "tree node"]
-    child: Int[np.ndarray, "tree node 2"]
-    """Left and right child; a leaf is its own child."""
-    depth: int
+    trees: Trees
     rows: Int[np.ndarray, "row tree"]
     """The leaf of each training row, as an index into all trees' nodes."""
 
@@ -163,42 +156,24 @@ class Forest:
             max_features=0.5,  # decorrelates the trees; half of the columns at each split
             random_state=integer_seed(key),
         ).fit(state, target, sample_weight=weight)
-        grown = [estimator.tree_ for estimator in forest.estimators_]
-        size = max(tree.node_count for tree in grown)
-        feature = np.zeros((trees, size), dtype=np.int64)
-        threshold = np.zeros((trees, size))
-        child = np.tile(np.arange(size)[:, None], (trees, 1, 2))
-        for index, tree in enumerate(grown):
-            inner = np.flatnonzero(tree.children_left >= 0)
-            feature[index, inner] = tree.feature[inner]
-            threshold[index, inner] = tree.threshold[inner]
-            child[index, inner, 0] = tree.children_left[inner]
-            child[index, inner, 1] = tree.children_right[inner]
-        depth = max(tree.max_depth for tree in grown)
-        bare = cls(feature, threshold, child, depth, np.zeros((0, trees), np.int64))
-        return cls(feature, threshold, child, depth, bare.locate(state))
+        packed = Trees.pack([sklearn_nodes(tree.tree_) for tree in forest.estimators_])
+        bare = cls(packed, np.zeros((0, trees), np.int64))
+        return cls(packed, bare.locate(state))
 
     def locate(self, state: np.ndarray) -> Int[np.ndarray, "row tree"]:
         # scikit-learn grows its trees on float32, and a float64 near a threshold would go
         # the other way.
-        values = state.astype(np.float32)
-        rows = np.arange(len(state))
-        leaves = np.empty((len(state), len(self.feature)), dtype=np.int64)
-        for tree in range(len(self.feature)):
-            node = np.zeros(len(state), dtype=np.int64)
-            for _ in range(self.depth):
-                split = self.feature[tree, node]
-                right = values[rows, split] > self.threshold[tree, node]
-                node = self.child[tree, node, right.astype(np.int64)]
-            leaves[:, tree] = node + tree * self.feature.shape[1]
-        return leaves
+        leaves = self.trees.leaves(state.astype(np.float32))
+        return leaves + np.arange(len(self.trees)) * self.trees.feature.shape[1]
 
     def pool(self, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """The weighted mean of the targets in each leaf."""
         leaf = self.rows.ravel()
         trees = self.rows.shape[1]
-        total = np.bincount(leaf, np.repeat(target * weight, trees), self.feature.size)
-        mass = np.bincount(leaf, np.repeat(weight, trees), self.feature.size)
+        total = np.bincount(
+            leaf, np.repeat(target * weight, trees), self.trees.feature.size
+        )
+        mass = np.bincount(leaf, np.repeat(weight, trees), self.trees.feature.size)
         return total / np.where(mass > 0, mass, 1.0)
 
     def average(self, pooled: np.ndarray, where: np.ndarray) -> np.ndarray:

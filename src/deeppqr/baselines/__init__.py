@@ -13,4 +13,3 @@ from ._nfxp import NFXP as NFXP
 from ._splgd import SPLGD as SPLGD
 from ._structural import LinearReward as LinearReward
 from ._tdccp import TDCCP as TDCCP
-from ._zero import Zero as Zero

@@ -4,6 +4,7 @@ A call gives the same result for an item under every executor: each runs on one 
 an item holds everything its result depends on, its random key included.
 """
 
+import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,8 @@ class Failed:
     """Returned instead of a result: why there is none."""
 
     message: str
+    traceback: str = ""
+    """Where the call raised an exception; empty where its process was lost."""
 
 
 class Executor(ABC):
@@ -64,7 +67,7 @@ def attempt(call: Call, item: Any) -> Any:
     # As text: an exception may hold what cannot be pickled. KeyboardInterrupt is not an
     # Exception, and stops the run.
     except Exception as problem:
-        return Failed(f"{type(problem).__name__}: {problem}")
+        return Failed(f"{type(problem).__name__}: {problem}", traceback.format_exc())
 
 
 def check_count(name: str, value: int | None, least: int) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._errors import DataError, WeakOverlapWarning
+from .._errors import DataError, DeepPQRError, WeakOverlapWarning
 from .._messages import counted
 from .._random import check_seed
 from ..cluster._cores import Cores
@@ -26,6 +26,12 @@ if TYPE_CHECKING:
 
 Statistic = Callable[["Fit"], Any]
 MIN_UNITS = 2  # with one unit every replicate is the panel itself
+
+
+EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
+"""What resampling can do to sound work: an action that is no longer taken, a system that is
+singular, a statistic that divides by zero. Other exceptions are mistakes in somebody's code
+and are raised."""
 
 
 class Failure(NamedTuple):
@@ -151,7 +157,9 @@ def bootstrap(
     Parameters
     ----------
     statistic
-        A function of a fit that gives a number or an array; `RewardAt(states)`, say.
+        A function of a fit that gives a number or an array; `RewardAt(states)`, say. Where
+        it has no value it may raise a `DataError` or an `ArithmeticError`: the replicate
+        then counts as failed. Any other exception ends the bootstrap.
     replicates
         How many, or which: replicate 17 draws the same units whether it runs alone, among
         200, or in another process. Results of different ones `join`.
@@ -185,13 +193,16 @@ def bootstrap(
 
 
 def _collect(
-    estimate: np.ndarray, found: list[tuple[int, Any]], seed: int, names: tuple[str, ...]
+    estimate: np.ndarray,
+    found: list[tuple[int, np.ndarray | Failure]],
+    seed: int,
+    names: tuple[str, ...],
 ) -> Bootstrap:
     """Draws apart from failures; a draw of another shape is one of these."""
     draws, numbers, failures = [], [], []
     for number, value in found:
-        if isinstance(value, str):
-            failures.append(Failure(number, value))
+        if isinstance(value, Failure):
+            failures.append(value)
         elif value.shape != estimate.shape:
             wrong = f"its shape is {value.shape} where the panel's is {estimate.shape}"
             failures.append(Failure(number, wrong))
@@ -218,7 +229,7 @@ class _Replicate:
     seed: int
     copies: bool
 
-    def __call__(self, number: int) -> np.ndarray | str:
+    def __call__(self, number: int) -> np.ndarray | Failure:
         count, seed = draw_units(self.panel.num_units, self.seed, number)
         draw = copied_panel if self.copies else weighted_panel
         try:
@@ -229,11 +240,12 @@ class _Replicate:
             value = np.asarray(self.statistic(fit), dtype=np.float64)
         # A replicate may lack an action or a state. It is counted as failed and reported,
         # since leaving such replicates out in silence makes errors too small.
-        except Exception as problem:
-            return f"{type(problem).__name__}: {problem}"
+        except EXPECTED as problem:
+            return Failure(number, f"{type(problem).__name__}: {problem}")
         if not np.isfinite(value).all():
             wrong = int((~np.isfinite(value)).sum())
-            return f"{wrong} of {value.size} entries of the statistic are not finite"
+            why = f"{wrong} of {value.size} entries of the statistic are not finite"
+            return Failure(number, why)
         return value
 
 
@@ -304,15 +316,21 @@ def _executor(workers: int, executor: str | Executor | None) -> Executor:
 
 def _run(
     task: _Replicate, numbers: list[int], executor: Executor
-) -> list[tuple[int, np.ndarray | str]]:
-    """Draws, or why there is none, by number."""
+) -> list[tuple[int, np.ndarray | Failure]]:
+    """Draws, or why there is none, by number.
+
+    A lost process costs its replicate. An exception that resampling does not explain
+    would be in every replicate: it ends the bootstrap.
+    """
     found = []
     results = executor.run(task, numbers)
     try:
         with closing(results), track("bootstrap", len(numbers)) as progress:
             for position, value in results:
-                value = value.message if isinstance(value, Failed) else value
-                found.append((numbers[position], value))
+                number = numbers[position]
+                if isinstance(value, Failed):
+                    value = _lost(number, value)
+                found.append((number, value))
                 progress.advance()
     except CannotSend as problem:
         raise DataError(
@@ -321,6 +339,17 @@ def _run(
             "defined at the top level of a file, deeppqr.inference.RewardAt, or workers=1."
         ) from problem
     return found
+
+
+def _lost(number: int, failed: Failed) -> Failure:
+    if failed.traceback:
+        raise DeepPQRError(
+            f"Replicate {number} of the bootstrap stopped with {failed.message}. No draw "
+            "of units explains such an error: it is in the statistic, in a function that "
+            "the model was given, or in deeppqr. It was raised here:\n"
+            f"{failed.traceback}"
+        )
+    return Failure(number, failed.message)
 
 
 def _numbers(replicates: int | Iterable[int]) -> list[int]:

@@ -9,16 +9,14 @@ from scipy.special import log_softmax
 
 from .._random import integer_seed, numpy_rng
 from .._stored import stored
-from ._trees import MaskedTrees, add_trees, mask_trees
+from ._masked_trees import MaskedTrees, add_trees, mask_trees
+from ._trees import Nodes, Trees, sklearn_nodes
 
 # The exported trees must reproduce scikit-learn's probabilities to TOL on CHECKED rows.
 TOL, CHECKED = 1e-9, 1_000
 # Rows held out for early stopping where no units are: scikit-learn's default. At 0.2
 # rewards on the paper world move by 0.005 of their standard deviation.
 VALIDATION = 0.1
-# Rows are pushed through the trees in blocks that stay in the processor's cache: a column
-# of 8,192 float64 is 64 kB.
-BLOCK = 8_192
 
 
 @stored
@@ -30,11 +28,7 @@ class BoostedTrees:
     without pickle and applied without trusting a file.
     """
 
-    feature: Int[np.ndarray, "tree node"]
-    threshold: Float[np.ndarray, "tree node"]
-    child: Int[np.ndarray, "tree node 2"]
-    """Where values up to the threshold go, and the others; a leaf is its own child.
-    Children come after their parent."""
+    trees: Trees
     value: Float[np.ndarray, "tree node"]
     tree_class: Int[np.ndarray, " tree"]
     """The class whose score each tree adds to."""
@@ -131,9 +125,6 @@ class BoostedTrees:
             random_state=integer_seed(key),
         ).fit(inputs, label, sample_weight=weight)
         tree = model.tree_
-        inner = np.flatnonzero(tree.children_left >= 0)
-        child = np.tile(np.arange(tree.node_count)[:, None], (1, 2))
-        child[inner] = np.stack([tree.children_left[inner], tree.children_right[inner]], 1)
         mass = np.zeros((tree.node_count, num_classes))
         share = tree.value[:, 0] / tree.value[:, 0].sum(axis=1, keepdims=True)
         mass[:, model.classes_] = share * tree.weighted_n_node_samples[:, None]
@@ -141,11 +132,8 @@ class BoostedTrees:
         # whole one moves rewards on the paper world by 0.05 of their standard deviation.
         value = np.log(mass + 0.5)
         # The same tree once per class, since boosted trees have one score each.
-        repeat = lambda array: np.tile(array, (num_classes,) + (1,) * array.ndim)
         return cls(
-            repeat(np.maximum(tree.feature, 0).astype(np.int64)),
-            repeat(tree.threshold.astype(np.float64)),
-            repeat(child.astype(np.int64)),
+            Trees.pack([sklearn_nodes(tree)] * num_classes),
             np.ascontiguousarray(value.T),
             np.arange(num_classes),
             np.zeros(num_classes),
@@ -169,45 +157,20 @@ class BoostedTrees:
         if self._masked is not None:
             return add_trees(self._masked, self.baseline, inputs).T
         scores = np.tile(self.baseline[:, None], len(inputs))
-        arrays = (self.feature, self.threshold, self.child, self.value)
-        parts = [array.tolist() for array in arrays]
-        for start in range(0, len(inputs), BLOCK):
-            rows = slice(start, start + BLOCK)
-            columns = np.ascontiguousarray(inputs[rows].T)
-            for number, *tree in zip(self.tree_class, *parts, strict=True):
-                scores[number, rows] += _descend(columns, *tree)
+        for tree, rows, value in self.trees.values(inputs, self.value):
+            scores[self.tree_class[tree], rows] += value
         return scores.T
 
     @cached_property
     def _masked(self) -> MaskedTrees | None:
-        arrays = (self.feature, self.threshold, self.child, self.value)
-        return mask_trees(*arrays, self.tree_class, len(self.baseline))
-
-
-def _descend(
-    columns: np.ndarray, feature: list, threshold: list, child: list, value: list
-) -> np.ndarray | float:
-    """A tree's value in every row, from its last node up to its root.
-
-    Each split is one comparison of a whole column; following every row down would
-    gather from the arrays at random.
-    """
-    below = list(value)
-    for node in range(len(value) - 1, -1, -1):
-        left, right = child[node]
-        if left != node:
-            goes_left = columns[feature[node]] <= threshold[node]
-            below[node] = np.where(goes_left, below[left], below[right])
-    return below[0]
+        return mask_trees(self.trees, self.value, self.tree_class, len(self.baseline))
 
 
 def _constant(seen: np.ndarray, seen_share: float) -> BoostedTrees:
     """No trees: all of the seen probability on the only class there is."""
-    empty = np.zeros((0, 1))
-    node = np.zeros((0, 1), dtype=np.int64)
-    child = np.zeros((0, 1, 2), dtype=np.int64)
+    none = np.zeros(0, dtype=np.int64)
     baseline = np.zeros(len(seen))
-    return BoostedTrees(node, empty, child, empty, node[:, 0], baseline, seen, seen_share)
+    return BoostedTrees(Trees.pack([]), np.zeros((0, 1)), none, baseline, seen, seen_share)
 
 
 def _export(model, seen: np.ndarray, seen_share: float) -> BoostedTrees:
@@ -215,24 +178,21 @@ def _export(model, seen: np.ndarray, seen_share: float) -> BoostedTrees:
     # With two classes there is one tree a step, for the log-odds of the second.
     per_step = model.n_trees_per_iteration_
     scored = np.flatnonzero(seen)[-per_step:]
-    size = max(len(nodes) for nodes in grown)
-    feature = np.zeros((len(grown), size), dtype=np.int64)
-    threshold = np.zeros((len(grown), size))
-    value = np.zeros((len(grown), size))
-    child = np.tile(np.arange(size)[:, None], (len(grown), 1, 2))
+    trees = Trees.pack([_nodes(nodes) for nodes in grown])
+    value = np.zeros(trees.feature.shape)
     for tree, nodes in enumerate(grown):
-        inner = np.flatnonzero(nodes["is_leaf"] == 0)
-        feature[tree, inner] = nodes["feature_idx"][inner]
-        threshold[tree, inner] = nodes["num_threshold"][inner]
-        child[tree, inner, 0] = nodes["left"][inner]
-        child[tree, inner, 1] = nodes["right"][inner]
         value[tree, : len(nodes)] = nodes["value"]
     baseline = np.zeros(len(seen))
     baseline[scored] = np.ravel(model._baseline_prediction)
     tree_class = np.tile(scored, len(model._predictors))
-    return BoostedTrees(
-        *(feature, threshold, child, value, tree_class, baseline, seen, seen_share)
-    )
+    return BoostedTrees(trees, value, tree_class, baseline, seen, seen_share)
+
+
+def _nodes(nodes: np.ndarray) -> Nodes:
+    """The nodes of one of scikit-learn's boosted trees, a structured array."""
+    feature, threshold = nodes["feature_idx"], nodes["num_threshold"]
+    is_leaf = nodes["is_leaf"] == 1
+    return Nodes(feature, threshold, nodes["left"], nodes["right"], is_leaf)
 
 
 def _check(trees: BoostedTrees, model, inputs: np.ndarray) -> None:

@@ -1,134 +1,107 @@
-"""Evaluates sums of many small trees without descending any of them (QuickScorer).
+"""Trees grown by scikit-learn, kept as arrays: stored without pickle, applied by us."""
 
-A split sends a row to one side, which rules out the leaves of the other. Number a tree's
-leaves from left to right and give each split a mask without the leaves on its left: of
-the masks of all splits that send a row to the right, the lowest common bit is the row's
-leaf. This takes one comparison per split and no jumps, so it compiles to vector
-instructions, and to a GPU's.
-
-References
-----------
-[lucchese2015quickscorer].
-"""
-
-from functools import partial
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, UInt32
+from jaxtyping import Float, Int
 
-from ._chunks import in_compiled_chunks
+from .._stored import stored
+from ._chunks import row_slices
 
-MAX_LEAVES = 32  # the bits of a uint32; larger trees are evaluated by NumPy instead
-EVERY = np.uint32(0xFFFFFFFF)  # the mask of all leaves
-# Arrays are padded to 15 or 31 splits and to multiples of 16 trees, so that few shapes are
-# compiled. Padding costs time in proportion and changes no result.
-SPLITS = (15, 31)
-TREES = 16
+CACHED_ROWS = 8_192
+"""Rows that go through the trees at once: their columns and partial results stay in the
+processor's second-level cache. Half or twice as many take as long."""
 
 
-class MaskedTrees(NamedTuple):
-    """Trees as masks of leaves; splits and trees that pad the arrays change nothing."""
+class Nodes(NamedTuple):
+    """One tree's nodes, the root first and children after their parent."""
 
-    feature: Int[np.ndarray, "score tree split"]
-    threshold: Float[np.ndarray, "score tree split"]
-    mask: UInt32[np.ndarray, "score tree split"]
-    """The leaves that are left to a row above the threshold."""
-    value: Float[np.ndarray, "score tree leaf"]
-
-
-def mask_trees(
-    feature: Int[np.ndarray, "tree node"],
-    threshold: Float[np.ndarray, "tree node"],
-    child: Int[np.ndarray, "tree node 2"],
-    value: Float[np.ndarray, "tree node"],
-    scored: Int[np.ndarray, " tree"],
-    num_scores: int,
-) -> MaskedTrees | None:
-    """The same trees as masks, or None if one has too many leaves.
-
-    Children come after their parent; a leaf is its own child.
-    """
-    tree, node = np.arange(len(feature))[:, None], np.arange(feature.shape[1])
-    left, right = child[:, :, 0], child[:, :, 1]
-    is_leaf = left == node
-    leaves, first = _number_leaves(left, right, is_leaf)
-    if leaves[:, :1].max(initial=1) > MAX_LEAVES:
-        return None
-    splits, ends = ~is_leaf & (first >= 0), is_leaf & (first >= 0)
-    ruled_out = ((1 << leaves[tree, left]) - 1) << np.maximum(first, 0)
-    mask = np.where(splits, EVERY & ~ruled_out.astype(np.uint32), EVERY)
-    of_leaf = np.zeros((len(feature), MAX_LEAVES))
-    of_leaf[np.nonzero(ends)[0], first[ends]] = value[ends]
-    order = np.argsort(~splits, axis=1, kind="stable")  # splits first
-    width = next(width for width in SPLITS if splits.sum(axis=1).max(initial=0) <= width)
-    order = np.pad(order, [(0, 0), (0, max(0, width - len(node)))], mode="edge")[:, :width]
-    most = np.bincount(scored, minlength=num_scores).max(initial=1)
-    places = np.full((num_scores, -(-most // TREES) * TREES), -1)
-    for score in range(num_scores):
-        own = np.flatnonzero(scored == score)
-        places[score, : len(own)] = own
-
-    def arranged(array: np.ndarray, padding) -> np.ndarray:
-        """By score; -1 picks the row of padding at the end."""
-        last = np.full((1, *array.shape[1:]), padding, array.dtype)
-        return np.concatenate([array, last])[places]
-
-    of_split = lambda array: np.take_along_axis(array, order, axis=1)
-    return MaskedTrees(
-        arranged(of_split(feature).astype(np.int32), 0),
-        arranged(of_split(threshold), 0.0),
-        arranged(of_split(mask), EVERY),
-        arranged(of_leaf, 0.0),
-    )
+    feature: np.ndarray
+    threshold: np.ndarray
+    left: np.ndarray
+    right: np.ndarray
+    """Children; what stands there for a leaf is not used."""
+    is_leaf: np.ndarray
 
 
-def _number_leaves(left, right, is_leaf) -> tuple[np.ndarray, np.ndarray]:
-    """How many leaves are below each node, and the number of the first of them.
+@stored
+@dataclass(frozen=True, eq=False)
+class Trees:
+    """Splits of several trees, padded to the same number of nodes."""
 
-    Leaves are numbered from left to right; a node that cannot be reached has no first.
-    """
-    tree, leaves = np.arange(len(left)), np.ones(left.shape, dtype=np.int64)
-    first = np.full(left.shape, -1)
-    first[:, 0] = 0
-    for node in reversed(range(left.shape[1])):
-        below = leaves[tree, left[:, node]] + leaves[tree, right[:, node]]
-        leaves[:, node] = np.where(is_leaf[:, node], 1, below)
-    for node in range(left.shape[1]):
-        inner = np.flatnonzero(~is_leaf[:, node] & (first[:, node] >= 0))
-        to_left = left[inner, node]
-        first[inner, to_left] = first[inner, node]
-        first[inner, right[inner, node]] = first[inner, node] + leaves[inner, to_left]
-    return leaves, first
+    feature: Int[np.ndarray, "tree node"]
+    threshold: Float[np.ndarray, "tree node"]
+    child: Int[np.ndarray, "tree node 2"]
+    """Where values up to the threshold go, and the others; a leaf is its own child."""
+
+    @classmethod
+    def pack(cls, grown: Sequence[Nodes]) -> "Trees":
+        """The arrays of some trees."""
+        size = max((len(nodes.feature) for nodes in grown), default=1)
+        feature = np.zeros((len(grown), size), dtype=np.int64)
+        threshold = np.zeros((len(grown), size))
+        child = np.tile(np.arange(size)[:, None], (len(grown), 1, 2))
+        for tree, nodes in enumerate(grown):
+            inner = np.flatnonzero(~nodes.is_leaf)
+            feature[tree, inner] = nodes.feature[inner]
+            threshold[tree, inner] = nodes.threshold[inner]
+            child[tree, inner, 0] = nodes.left[inner]
+            child[tree, inner, 1] = nodes.right[inner]
+        return cls(feature, threshold, child)
+
+    def __len__(self) -> int:
+        return len(self.feature)
+
+    def leaves(self, inputs: np.ndarray) -> Int[np.ndarray, "row tree"]:
+        """The leaf that each row ends in, in each tree, by walking down from the root.
+
+        For trees of many leaves: the work grows with their depth alone.
+        """
+        rows = np.arange(len(inputs))
+        found = np.zeros((len(inputs), len(self)), dtype=np.int64)
+        for tree in range(len(self)):
+            node = found[:, tree]
+            while True:
+                right = inputs[rows, self.feature[tree, node]] > self.threshold[tree, node]
+                below = self.child[tree, node, right.astype(np.int64)]
+                if np.array_equal(below, node):
+                    break
+                node = below
+            found[:, tree] = node
+        return found
+
+    def values(
+        self, inputs: Float[np.ndarray, "row input_feature"], value: np.ndarray
+    ) -> Iterator[tuple[int, slice, np.ndarray | float]]:
+        """Each tree's value at some rows, `value` being that of every node.
+
+        For trees of few leaves: each split is one comparison of a whole column, where
+        walking down would gather from the arrays at random.
+        """
+        parts = [a.tolist() for a in (self.feature, self.threshold, self.child, value)]
+        for rows in row_slices(len(inputs), CACHED_ROWS):
+            columns = np.ascontiguousarray(inputs[rows].T)
+            for tree, arrays in enumerate(zip(*parts, strict=True)):
+                yield tree, rows, _fold_up(columns, *arrays)
 
 
-def add_trees(
-    trees: MaskedTrees,
-    start: Float[np.ndarray, " score"],
-    inputs: Float[np.ndarray, "row input_feature"],
-) -> Float[np.ndarray, "score row"]:
-    """The trees' values added to where each score starts, in double precision."""
-    # In float64 for this block alone: thresholds are float64, and a row at one would
-    # otherwise go the other way.
-    with jax.enable_x64(True):
-        return in_compiled_chunks(partial(_add_trees, trees, start), inputs)
+def sklearn_nodes(tree) -> Nodes:
+    """The nodes of a fitted `sklearn.tree` estimator's `tree_`."""
+    left = tree.children_left
+    feature = np.maximum(tree.feature, 0)
+    return Nodes(feature, tree.threshold, left, tree.children_right, left < 0)
 
 
-@jax.jit
-def _add_trees(trees: MaskedTrees, start: Array, inputs: Array) -> Array:
-    columns = inputs.T
-
-    def add_tree(score: Array, tree: MaskedTrees) -> tuple[Array, None]:
-        goes_left = columns[tree.feature] <= tree.threshold[:, None]
-        possible = jnp.where(goes_left, EVERY, tree.mask[:, None])
-        left_over = jax.lax.reduce(possible, EVERY, jax.lax.bitwise_and, (0,))
-        leaf = jax.lax.population_count(~left_over & (left_over - 1))  # its lowest bit
-        return score + tree.value[leaf], None
-
-    def add_all(of_score: tuple[Array, MaskedTrees]) -> Array:
-        first, own = of_score
-        return jax.lax.scan(add_tree, jnp.full(len(inputs), first), own)[0]
-
-    return jax.lax.map(add_all, (start, trees))
+def _fold_up(
+    columns: np.ndarray, feature: list, threshold: list, child: list, value: list
+) -> np.ndarray | float:
+    """A tree's value in every row, from its last node up to its root."""
+    below = list(value)
+    for node in range(len(value) - 1, -1, -1):
+        left, right = child[node]
+        if left != node:
+            goes_left = columns[feature[node]] <= threshold[node]
+            below[node] = np.where(goes_left, below[left], below[right])
+    return below[0]

@@ -59,7 +59,7 @@ class Boosted(AbstractPolicyEstimator):
         chosen[judged] = calibrated[np.arange(judged.sum()), panel.action[judged]]
         note = (
             f"{self.members} times boosted trees, "
-            f"{sum(len(member.feature) for member in members):,} in all, "
+            f"{sum(len(member.trees) for member in members):,} in all, "
             f"calibration factor {factor:.3f}"
         )
         return PolicyFit(BoostedPolicy(tuple(members), factor), chosen, note)

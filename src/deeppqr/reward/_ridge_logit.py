@@ -170,8 +170,8 @@ def held_out_predictor(
     group: Int[np.ndarray, " feature"],
     fold: Int[np.ndarray, " row"],
 ) -> Float[np.ndarray, "row action"]:
-    """The linear predictor of each alternative, without the offset, by coefficients and penalties
-    found without the row's fold."""
+    """Each alternative's linear predictor, without the offset, by coefficients and
+    penalties found without the row's fold."""
     predictor = np.empty_like(choices.offset)
     for number in np.unique(fold):
         out = fold == number

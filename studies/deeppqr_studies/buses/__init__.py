@@ -1,0 +1,1 @@
+"""Studies of bus engines: Rust's data, and two simulated worlds after them."""
