@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 
 Statistic = Callable[["Fit"], Any]
 MIN_UNITS = 2  # with one unit every replicate is the panel itself
-
-
+# Errors that resampling can cause in correct code: an action that is no longer taken, a
+# singular system, a statistic that divides by zero. Other exceptions are bugs and raised.
 EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
-"""What resampling can do to sound work: an action that is no longer taken, a system that is
-singular, a statistic that divides by zero. Other exceptions are mistakes in somebody's code
-and are raised."""
 
 
 class Failure(NamedTuple):
