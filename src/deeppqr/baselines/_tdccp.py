@@ -165,7 +165,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ahead:
-    """What follows a decision, as coefficients of the basis."""
+    """Expected discounted features and shocks after a decision, as basis coefficients."""
 
     settings: TDCCP
     policy: AbstractPolicy

@@ -254,7 +254,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> list[Diagnosti
 
 
 def _restriction(panel: Panel, policy: PolicyFit, explained) -> list[Diagnostic]:
-    """What it costs held-out units that a reward of limited complexity explains them."""
+    """The held-out log-likelihood that the reward's limited complexity costs."""
     if explained is None:
         return []
     judged = ~(np.isnan(policy.held_out) | np.isnan(explained))

@@ -66,7 +66,7 @@ class RewardAt:
         return self.of(fit.reward(self.states))
 
     def of(self, reward: Float[np.ndarray, "row action"]) -> np.ndarray:
-        """What is asked of the rewards at the states."""
+        """The statistic of a table of rewards at the states."""
         if self.action is not None:
             reward = reward[np.arange(len(reward)), self.action]
         return reward if self.pull is None else self.pull @ reward

@@ -58,7 +58,7 @@ class ValueGap:
 @stored
 @dataclass(frozen=True, eq=False)
 class DepartureBonus:
-    """What feeds the anchor's equation of a departure: -delta(anchor) and the gap."""
+    """The bonus in the anchor's equation of a departure: -delta(anchor) plus the gap."""
 
     surprise: LogProbBonus
     gap: ValueGap
@@ -70,7 +70,7 @@ class DepartureBonus:
 @stored
 @dataclass(frozen=True, eq=False)
 class DepartureValue(AbstractValue):
-    """What a departure adds to Q, and the U whose expectation follows."""
+    """The departure's Q and W, and the U whose expectation enters them."""
 
     policy: Departure
     continuation: AbstractStateFunction

@@ -171,7 +171,7 @@ class BasisReward(AbstractReward):
 @stored
 @dataclass(frozen=True, eq=False)
 class RewardGains:
-    """What a step earns under the policy, in units of the temperature.
+    """The expected flow of a step under the policy, in units of the temperature.
 
     A column for each feature of the reward and one for the rest: the policy's entropy
     and the anchor's known reward. With `theta`, their sum.

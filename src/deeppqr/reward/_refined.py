@@ -23,7 +23,7 @@ class ChoicePolicy(AbstractPolicy):
     reward: AbstractReward
     ahead: AbstractAhead
     value: AnchoredValue
-    """What the reward was found with."""
+    """The value that the reward was estimated with."""
 
     def log_prob(self, state):
         known = self.value
@@ -34,7 +34,7 @@ class ChoicePolicy(AbstractPolicy):
 @stored
 @dataclass(frozen=True, eq=False)
 class AnchorAhead(AbstractStateFunction):
-    """What follows the anchor, by a law of the next state."""
+    """The anchor's continuation under a law of the next state."""
 
     ahead: AbstractAhead
     anchor: int

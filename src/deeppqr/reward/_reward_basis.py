@@ -289,7 +289,7 @@ def steepest_directions(
 def checked_features(
     given: Any, state: Float[np.ndarray, "row state_feature"], num_actions: int
 ) -> Float[np.ndarray, "row action feature"]:
-    """What a user's `features` returned for some states, refusing what cannot be used."""
+    """The array that a user's `features` returned, its shape and values checked."""
     found = np.asarray(given, dtype=np.float64)
     if found.ndim == 2:
         found = found[:, :, None]

@@ -126,11 +126,11 @@ class PaperWorld:
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
     def shaped_reward(self, states, anchor: int) -> Float[np.ndarray, "row action"]:
-        r"""What the decisions say of the reward, if `anchor` is believed to earn nothing.
+        r"""The reward that PQR identifies if `anchor` is assumed to earn zero.
 
         $$r(s,a) + \phi(s) - \gamma E[\phi(s')|s,a], \qquad
         \phi(s) = -r(s,a^A) + \gamma E[\phi(s')|s,a^A].$$
-        It explains the decisions as well as r does, and is r where the belief is right.
+        It implies the same decisions as r, and equals r if the assumption holds.
 
         References
         ----------
