@@ -122,19 +122,10 @@ def ours(name: str, sample: Sample) -> Callable[[], Estimate]:
 
 def econirl(name: str, sample: Sample) -> Callable[[], Estimate]:
     import pandas as pd
-    from econirl.core.types import (  # pyright: ignore[reportMissingImports]
-        DDCProblem,
-        TrajectoryPanel,
-    )
-    from econirl.datasets import (  # pyright: ignore[reportMissingImports]
-        rust_bus_reward_spec,
-    )
-    from econirl.estimation.ccp import (  # pyright: ignore[reportMissingImports]
-        CCPEstimator,
-    )
-    from econirl.estimation.nfxp import (  # pyright: ignore[reportMissingImports]
-        NFXPEstimator,
-    )
+    from econirl.core.types import DDCProblem, TrajectoryPanel  # pyright: ignore[reportMissingImports]
+    from econirl.datasets import rust_bus_reward_spec  # pyright: ignore[reportMissingImports]
+    from econirl.estimation.ccp import CCPEstimator  # pyright: ignore[reportMissingImports]
+    from econirl.estimation.nfxp import NFXPEstimator  # pyright: ignore[reportMissingImports]
     from econirl.estimators import NFXP as Default  # pyright: ignore[reportMissingImports]
 
     panel, reward = sample.panel, rust_bus_reward_spec(BINS)

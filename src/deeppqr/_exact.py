@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from ._errors import DataError
+from ._shapes import TableActions, TableValues
 from .anchor._exact import solve_anchor_q
 from .mdp._tabular import check_preferences, check_transition
 
@@ -15,9 +15,9 @@ from .mdp._tabular import check_preferences, check_transition
 class ExactSolution:
     """The identified reward, action values and values of a tabular problem."""
 
-    reward: Float[np.ndarray, "state action"]
-    q: Float[np.ndarray, "state action"]
-    value: Float[np.ndarray, " state"]
+    reward: TableActions
+    q: TableActions
+    value: TableValues
 
 
 def exact(

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
 
 from ._errors import DataError
+from ._shapes import PerAction, PerRow
 from ._stored import TRANSIENT, stored
 from .anchor._value import AnchoredValue
 from .diagnostics._diagnostics import Diagnostics
@@ -59,20 +59,20 @@ class Fit:
     def anchor(self) -> Any:
         return self.actions[self.estimate.anchor]
 
-    def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def reward(self, states: Any) -> PerAction:
         """r(s, a) for every action; the anchor's column is its known reward."""
         state = self.encoding.encode_any(states)
         return with_known(self.estimate, state, self.reward_function(state, self.estimate))
 
-    def q(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def q(self, states: Any) -> PerAction:
         """Q(s, a), the value of each action."""
         return self.estimate(self.encoding.encode_any(states)).q
 
-    def value(self, states: Any) -> Float[np.ndarray, " row"]:
+    def value(self, states: Any) -> PerRow:
         """V(s), the value of each state."""
         return self.estimate(self.encoding.encode_any(states)).value
 
-    def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states: Any) -> PerAction:
         """log pi(a | s)."""
         return self.estimate.policy.log_prob(self.encoding.encode_any(states))
 

@@ -7,14 +7,13 @@ from hypothesis import strategies as st
 
 import deeppqr
 from deeppqr import DataError
-from deeppqr.baselines import DAIRL, SPLGD, BehaviouralCloning, MaxEntIRL, Zero
+from deeppqr.baselines import DAIRL, SPLGD, BehaviouralCloning, MaxEntIRL
 from deeppqr.policy import Logit, Training
 from deeppqr.worlds import PaperWorld, random_tabular
 
 WORLD = PaperWorld(p=3, reward_scale=5.0, seed=1)
 TINY = Training(width=8, depth=1, members=2, max_steps=50, check_every=25, batch_size=64)
 METHODS = {
-    "zero": (Zero(), "nothing", False),
     "cloning": (BehaviouralCloning(anchor=0, policy="logit"), "nothing", True),
     "maxent": (MaxEntIRL(policy=Logit()), "nothing", True),
     "maxent at the origin": (
@@ -155,8 +154,8 @@ def test_settings_are_checked(build, message):
 @pytest.mark.parametrize(
     ("fit", "message"),
     [
-        (lambda panel: Zero().fit(panel.state), "`fit` needs a Panel, but a ndarray"),
-        (lambda panel: Zero().fit(panel).grounded(9), r"`anchor` must be one of the actions \[0, 1, 2, 3, 4\], but it is 9"),
+        (lambda panel: MaxEntIRL().fit(panel.state), "`fit` needs a Panel, but a ndarray"),
+        (lambda panel: MaxEntIRL(policy="logit").fit(panel).grounded(9), r"`anchor` must be one of the actions \[0, 1, 2, 3, 4\], but it is 9"),
         (lambda panel: BehaviouralCloning(anchor="none").fit(panel), "`anchor` must be one of the actions"),
         (lambda panel: SPLGD(discount=0.9, q=WORLD.value, value=WORLD.value).fit(panel), r"`q` must return finite numbers of shape \(1000, 5\), but \(1000,\)"),
     ],

@@ -253,7 +253,7 @@ def test_every_stage_can_be_named(capsys):
     manual = deeppqr.PQR.__doc__ or ""
     for stage in ("policy", "anchor_value", "reward"):
         with pytest.raises(deeppqr.DataError, match="must be one of") as refused:
-            deeppqr.PQR(discount=0.9, anchor=0, **{stage: "no such name"})
+            deeppqr.PQR(discount=0.9, anchor=0, **{stage: "no such name"})  # type: ignore
         names = set(re.findall(r"'([\w-]+)'", str(refused.value).split("]")[0]))
         offered = re.findall(rf"--{stage.replace('_', '-')}\s*{{([^}}]*)}}", printed)
         assert set(re.sub(r"\s+", "", offered[-1]).split(",")) == names

@@ -361,10 +361,7 @@ def test_rewards_that_a_table_lacks_are_explained(panel):
         ({"kind": "d"}, r"'kind' has the category 'd' in row 0, which was not in"),
         ({"x": "much"}, r"'x' was numeric when .* but holds 'much' now"),
         ({"x": np.nan}, r"'x' must not be missing"),
-        (
-            lambda states: states[:, :2],
-            r"shape \(600, 3\), .* returned shape \(600, 2\)",
-        ),
+        (lambda states: states[:, :2], r"shape \(600, 3\), .* returned shape \(600, 2\)"),
         (
             lambda states: states.assign(x=1),
             r"`change` failed with AttributeError: .* array of shape \(600, 3\), no Data",

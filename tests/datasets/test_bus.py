@@ -70,9 +70,7 @@ def test_increments_follow_the_order_of_the_panel():
     rows = panel.has_next
     replaced = panel.action[rows] == 1
     rise = np.where(
-        replaced,
-        panel.next_state[rows, 0] + 1,
-        (panel.next_state - panel.state)[rows, 0],
+        replaced, panel.next_state[rows, 0] + 1, (panel.next_state - panel.state)[rows, 0]
     ).astype(int)
     seen = np.zeros_like(counts)
     np.add.at(seen, (panel.unit[rows], rise), 1)

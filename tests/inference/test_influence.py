@@ -79,10 +79,7 @@ RANDOM_LAW = np.tile(np.random.default_rng(3).dirichlet(np.ones(7)), (7, 1))
 CASES = {
     "exact": (random_tabular(seed=4), {"anchor_reward": g, "temperature": 1.3}),
     "more smoothing": (random_tabular(seed=4), {"policy": Frequency(smoothing=5.0)}),
-    "renewal": (
-        with_anchor_law(RANDOM_LAW),
-        {"anchor_value": RENEWAL, "anchor_reward": g},
-    ),
+    "renewal": (with_anchor_law(RANDOM_LAW), {"anchor_value": RENEWAL, "anchor_reward": g}),
     "self-loop": (
         with_anchor_law(np.eye(7)),
         {"anchor_value": "self-loop", "anchor_reward": 0.5},

@@ -109,9 +109,7 @@ def test_a_misstated_anchor_shapes_the_reward(reward, panel, shares):
 
 @few
 @given(
-    discount=st.floats(0.0, 0.95),
-    temperature=st.floats(0.2, 5.0),
-    anchor=st.integers(0, 2),
+    discount=st.floats(0.0, 0.95), temperature=st.floats(0.2, 5.0), anchor=st.integers(0, 2)
 )
 def test_the_table_is_theorem_one_on_counts(panel, shares, discount, temperature, anchor):
     told = {"discount": discount, "temperature": temperature, "anchor": anchor}

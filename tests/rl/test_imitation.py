@@ -123,9 +123,7 @@ def test_its_trajectories_and_generators_are_read(small):
     """Rollouts by imitation, of a stable-baselines3 policy, in our environment."""
     rollout = pytest.importorskip("imitation.data.rollout")
     from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
-    from stable_baselines3.common.vec_env import (  # pyright: ignore[reportMissingImports]
-        DummyVecEnv,
-    )
+    from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
     from deeppqr.mdp import WorldEnv
 

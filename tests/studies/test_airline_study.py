@@ -300,9 +300,7 @@ def test_light_is_quick_and_predicts_better_than_rates():
     """As the study runs it: joint estimation without networks."""
     rows = _fits.fit("AA", "light", 600, 0)
     frame = pl.from_dicts(
-        rows + _fits.fit("AA", "same", 600, 0),
-        infer_schema_length=None,
-        strict=False,
+        rows + _fits.fit("AA", "same", 600, 0), infer_schema_length=None, strict=False
     )
     gain = Findings(frame).gain("AA", "light", over="same")
     assert gain is not None

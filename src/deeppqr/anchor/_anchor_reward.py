@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
 from .._messages import counted, plain
+from .._shapes import PerRow, States
 from .._stored import ROLE, stored
 from ..panel._encoding import Encoding
 from ..panel._user_function import call_with_states
@@ -35,9 +35,7 @@ class AnchorReward:
     def is_zero(self) -> bool:
         return self.constant == 0
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, " row"]:
+    def __call__(self, state: States) -> PerRow:
         if self.constant is not None:
             return np.full(len(state), self.constant)
         if self.feature is not None:
@@ -66,7 +64,7 @@ class AnchorReward:
         return reward
 
 
-def _numbers(returned: np.ndarray) -> Float[np.ndarray, " row"]:
+def _numbers(returned: np.ndarray) -> PerRow:
     try:
         return returned.astype(np.float64)
     except (TypeError, ValueError) as problem:

@@ -16,6 +16,7 @@ from scipy.spatial import cKDTree
 
 from .._errors import DataError
 from .._random import integer_seed
+from .._shapes import Codes
 from .._stored import stored
 from ..learners._scaling import Scaling
 from ..learners._trees import Trees, sklearn_nodes
@@ -101,7 +102,7 @@ class Neighbours:
 
     cells: Cells
     scaling: Scaling
-    rows: Int[np.ndarray, " row"]
+    rows: Codes
     """The node of each training row."""
     number: int
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.sparse.linalg import onenormest, splu
 
 from .._errors import AnchorNeverTaken
+from .._shapes import TableValues
 from .._stored import stored
 from ..panel._cells import Cells
 from ._problem import (
@@ -20,13 +21,13 @@ from ._problem import (
 
 
 def solve_anchor_q(
-    anchor_log_prob: Float[np.ndarray, " state"],
-    anchor_reward: Float[np.ndarray, " state"],
+    anchor_log_prob: TableValues,
+    anchor_reward: TableValues,
     anchor_transition: Any,
     *,
     discount: float,
     temperature: float,
-) -> Float[np.ndarray, " state"]:
+) -> TableValues:
     r"""Solve for the action value of the anchor, $Q^A(s) = Q(s, a^A)$.
 
     $Q^A$ is the fixed point of a Bellman equation with a single action, hence linear:
@@ -52,9 +53,7 @@ def solve_anchor_q(
     return solve_bellman(anchor_transition, target, discount=discount)
 
 
-def solve_bellman(
-    transition: Any, target: Float[np.ndarray, " state"], *, discount: float
-) -> Float[np.ndarray, " state"]:
+def solve_bellman(transition: Any, target: TableValues, *, discount: float) -> TableValues:
     """Solve (I - discount P) x = target for a dense or sparse P."""
     num_states = len(target)
     if not sparse.issparse(transition):

@@ -7,10 +7,10 @@ from typing import Any
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 from sklearn.base import clone
 
 from .._errors import NotConvergedWarning
+from .._shapes import PerRow
 from .._stored import stored
 from ..learners._network import Ensemble, Predict, Training, squared_error, train
 from ..learners._sklearn import fit_weighted, seeded
@@ -150,7 +150,7 @@ class _Rounds:
         self.ahead = np.zeros(len(self.bonus))
         self.number, self.change = 0, np.inf
 
-    def target(self) -> Float[np.ndarray, " row"]:
+    def target(self) -> PerRow:
         return self.bonus + self.problem.discount * self.ahead
 
     def level(self) -> float:
@@ -199,7 +199,7 @@ class RegressorFunction(AbstractStateFunction):
         del log_prob
         return self.predict(state)
 
-    def predict(self, state) -> Float[np.ndarray, " row"]:
+    def predict(self, state) -> PerRow:
         if len(state) == 0:  # scikit-learn raises for empty input
             return np.empty(0)
         return np.asarray(self.estimator.predict(state), np.float64).reshape(len(state))
@@ -214,6 +214,6 @@ class NetworkFunction(AbstractStateFunction):
     level: float
     unit: float
 
-    def __call__(self, state, log_prob) -> Float[np.ndarray, " row"]:
+    def __call__(self, state, log_prob) -> PerRow:
         del log_prob
         return self.level + self.unit * self.ensemble(state)[..., 0].mean(axis=0)

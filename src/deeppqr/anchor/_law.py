@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from .._errors import DataError
+from .._shapes import States
 from .._stored import stored
 from ..learners._basis import RandomFeatures, penalty
 from ..mdp._law import Law
@@ -118,9 +118,7 @@ class RolledFunction(AbstractStateFunction):
             self.tol,
         )
 
-    def _affine(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def _affine(self, state: States) -> tuple[np.ndarray, np.ndarray]:
         """h = level + slope * (value of the common draw) at each state."""
         queried = Cells.of(state)
         states, moves, rest = self._follow(queried.states)

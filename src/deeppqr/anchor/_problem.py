@@ -17,8 +17,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
+from .._shapes import Mask, PerAction, PerRow, States
 from .._stored import stored
 from ..policy._policy import AbstractPolicy
 
@@ -31,9 +32,7 @@ class LogProbBonus:
     policy: AbstractPolicy
     anchor: int
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, " row"]:
+    def __call__(self, state: States) -> PerRow:
         return -self.policy.log_prob(state)[:, self.anchor]
 
 
@@ -41,11 +40,11 @@ class LogProbBonus:
 class AnchorProblem:
     """The rows in which the anchor was taken, with their next states, and the bonus."""
 
-    state: Float[np.ndarray, "row state_feature"]
-    next_state: Float[np.ndarray, "row state_feature"]
-    ends: Bool[np.ndarray, " row"]
+    state: States
+    next_state: States
+    ends: Mask
     """The process ended with the decision: no next state, nothing follows."""
-    weight: Float[np.ndarray, " row"]
+    weight: PerRow
     log_prob: Callable[[np.ndarray], np.ndarray]
     """The estimated policy."""
     bonus: Callable[[np.ndarray], np.ndarray]
@@ -55,7 +54,7 @@ class AnchorProblem:
     discount: float
     anchor_label: Any
 
-    def next_bonus(self) -> Float[np.ndarray, " row"]:
+    def next_bonus(self) -> PerRow:
         """The bonus at the next state; zero where the process ended."""
         # Zero after the end by definition: V is zero there, whatever the policy says.
         bonus = np.zeros(len(self.state))
@@ -67,11 +66,7 @@ class AbstractStateFunction(ABC):
     """A fitted function of the state; it may use the policy's log-probabilities there."""
 
     @abstractmethod
-    def __call__(
-        self,
-        state: Float[np.ndarray, "row state_feature"],
-        log_prob: Float[np.ndarray, "row action"],
-    ) -> Float[np.ndarray, " row"]: ...
+    def __call__(self, state: States, log_prob: PerAction) -> PerRow: ...
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,10 +5,11 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from scipy.special import ndtri
 
 from .._errors import DataError
+from .._shapes import Codes, Mask
 from .._stored import stored
 from ..learners._basis import penalty
 from ..learners._scaling import Scaling, spread
@@ -299,7 +300,7 @@ class _Targets:
 
     names: list[str]
     outcome: Float[np.ndarray, "row target"]
-    rows: Int[np.ndarray, " row"]
+    rows: Codes
     ratio: Float[np.ndarray, " target"]
     """Spread beside that over all states."""
 
@@ -391,7 +392,7 @@ def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarr
 PREDICTORS = ((_smooth, 100_000), (_steps, 20_000), (_neighbours, 5_000))
 
 
-def _stays(problem: AnchorProblem) -> Bool[np.ndarray, " row"]:
+def _stays(problem: AnchorProblem) -> Mask:
     """Rows after which the state is what it was."""
     gap = np.abs(problem.next_state - problem.state)
     return ~problem.ends & (gap <= _rounding(problem)).all(axis=1)

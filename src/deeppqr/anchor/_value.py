@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Float
 
+from .._shapes import PerAction, PerRow, States
 from .._stored import stored
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy
@@ -18,10 +18,10 @@ from ._problem import AbstractStateFunction, AnchorProblem
 class Evaluated(NamedTuple):
     """Everything the first two stages say about some states."""
 
-    log_prob: Float[np.ndarray, "row action"]
-    q: Float[np.ndarray, "row action"]
-    value: Float[np.ndarray, " row"]
-    anchor_reward: Float[np.ndarray, " row"]
+    log_prob: PerAction
+    q: PerAction
+    value: PerRow
+    anchor_reward: PerRow
 
 
 class AbstractValue(ABC):
@@ -31,7 +31,7 @@ class AbstractValue(ABC):
     discount: float
 
     @abstractmethod
-    def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated: ...
+    def __call__(self, state: States) -> Evaluated: ...
 
 
 @stored
@@ -62,7 +62,7 @@ class AnchoredValue(AbstractValue):
     discount: float
     temperature: float
 
-    def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated:
+    def __call__(self, state: States) -> Evaluated:
         log_prob = self.policy.log_prob(state)
         reward = self.anchor_reward(state)
         ahead = self.temperature * self.policy_continuation(state, log_prob)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._errors import DataError, NotConvergedWarning
+from .._shapes import TableActions
 from ..panel._clusters import clustered_covariance
 from ._law import FirstStep
 from ._structural import Problem
@@ -34,7 +35,7 @@ class Maximum(NamedTuple):
 class Choices:
     """Choice probabilities of a table and their derivatives in the parameters."""
 
-    log_policy: Float[np.ndarray, "state action"]
+    log_policy: TableActions
     score: Float[np.ndarray, "state action parameter"]
     r"""$\nabla \log\pi(a|s)$."""
 
@@ -46,10 +47,10 @@ class Choices:
         return cls(log_policy, (slope - mean[:, None]) / temperature)
 
     @property
-    def policy(self) -> Float[np.ndarray, "state action"]:
+    def policy(self) -> TableActions:
         return np.exp(self.log_policy)
 
-    def point(self, counts: Float[np.ndarray, "state action"]) -> Point:
+    def point(self, counts: TableActions) -> Point:
         """The log-likelihood of decisions counted by state and action."""
         return Point(
             float(np.sum(counts * self.log_policy)),

@@ -7,9 +7,9 @@ from typing import Any
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import PerAction, States
 from ..anchor._anchor_reward import AnchorReward, resolve_anchor_reward
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel, action_index
@@ -47,11 +47,11 @@ class BaselineFit:
     note: str
     grounding: str = "none"
 
-    def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def reward(self, states: Any) -> PerAction:
         """The method's r(s, a) for every action."""
         return self.reward_function(self.encoding.encode_any(states))
 
-    def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states: Any) -> PerAction:
         """log pi(a | s), where the method has a policy."""
         if self.policy is None:
             raise DataError(
@@ -117,9 +117,7 @@ class GroundedReward:
     anchor: int
     known: AnchorReward
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def __call__(self, state: States) -> PerAction:
         # In every state, which uses as much knowledge as PQR does; a single constant would
         # leave the shaping that the methods do not identify.
         reward = self.reward(state)

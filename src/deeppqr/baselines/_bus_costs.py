@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import States
 from ._structural import LinearReward
 
 # The parameters of c(x) by form; RC comes before them.
@@ -69,9 +70,7 @@ class BusFeatures:
     first: int
     keep_column: int
 
-    def __call__(
-        self, states: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action feature"]:
+    def __call__(self, states: States) -> Float[np.ndarray, "row action feature"]:
         # Bins from zero, wherever the panel's numbers begin.
         bin_number = states[:, 0] - self.first
         cost = self._cost(bin_number)

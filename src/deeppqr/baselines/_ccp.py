@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import NotConvergedWarning
+from .._shapes import TableActions
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
 from ..policy._logit import Logit
@@ -34,16 +35,14 @@ class PolicyValues(NamedTuple):
 
     slope: Float[np.ndarray, "state action free"]
     """h: the features that a decision earns, now and later."""
-    level: Float[np.ndarray, "state action"]
+    level: TableActions
     """g: what is known of the reward, and the shocks' worth, now and later."""
 
-    def q(self, theta: Float[np.ndarray, " free"]) -> Float[np.ndarray, "state action"]:
+    def q(self, theta: Float[np.ndarray, " free"]) -> TableActions:
         return self.level + self.slope @ theta
 
 
-def value_policy(
-    problem: Problem, log_policy: Float[np.ndarray, "state action"]
-) -> PolicyValues:
+def value_policy(problem: Problem, log_policy: TableActions) -> PolicyValues:
     r"""Hotz and Miller's inversion: a policy's value is linear in the parameters.
 
     The flow of an action is $\phi^\top\theta$ and, from the next period on,

@@ -9,6 +9,7 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._random import check_seed
+from .._shapes import PerAction, States
 from ..learners._network import Ensemble, Training
 from ..mdp._tabular import check_preferences
 from ..panel._cells import Cells, few_states
@@ -155,9 +156,7 @@ class TableStateReward:
     table: Float[np.ndarray, "cell column"]
     num_actions: int
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def __call__(self, state: States) -> PerAction:
         found = self.table[self.cells.require(state)]
         return np.broadcast_to(found, (len(state), self.num_actions)).copy()
 
@@ -171,9 +170,7 @@ class NetworkStateReward:
     temperature: float
     num_actions: int
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def __call__(self, state: States) -> PerAction:
         g = self.ensemble(state).mean(axis=0)[:, :-1] - self.level
         return np.broadcast_to(self.temperature * g, (len(state), self.num_actions)).copy()
 

@@ -12,10 +12,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
+from .._shapes import Codes, Mask, PerRow, States
 from ..learners._network import Ensemble, Training, _build, _optimiser
 from ..learners._scaling import Scaling
 from ..panel._cells import Cells
@@ -26,18 +27,18 @@ from ..progress import track
 class Transitions:
     """Demonstrated transitions with the probabilities the discriminator is told."""
 
-    state: Float[np.ndarray, "row state_feature"]
-    next_state: Float[np.ndarray, "row state_feature"]
-    follows: Bool[np.ndarray, " row"]
+    state: States
+    next_state: States
+    follows: Mask
     """False where the process ended; h is zero there."""
-    column: Int[np.ndarray, " row"]
+    column: Codes
     """Which of the outputs of g counts: the action, or 0 if g is state-only."""
-    log_policy: Float[np.ndarray, " row"]
-    log_generator: Float[np.ndarray, " row"]
-    weight: Float[np.ndarray, " row"]
+    log_policy: PerRow
+    log_generator: PerRow
+    weight: PerRow
 
     @property
-    def negative(self) -> Float[np.ndarray, " row"]:
+    def negative(self) -> PerRow:
         """P / pi, the importance weight that makes demonstrated rows the generator's."""
         return np.exp(self.log_generator - self.log_policy)
 

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
+from .._shapes import TableValues
 from ..mdp._tabular import check_transition
 from ..panel._cells import Cells
 from ..panel._panel import Panel
@@ -41,9 +42,7 @@ class AbstractLawFit(ABC):
 
     @abstractmethod
     def first_step(
-        self,
-        value: Float[np.ndarray, " state"],
-        slope: Float[np.ndarray, "state action parameter"],
+        self, value: TableValues, slope: Float[np.ndarray, "state action parameter"]
     ) -> FirstStep:
         """The moves' effects, given V and the score's slope in E[V(s') | s, a]."""
 

@@ -8,6 +8,7 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._random import check_seed
+from .._shapes import PerAction, States
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, action_index, require_panel
 from ..policy._policy import AbstractPolicy
@@ -81,9 +82,7 @@ class EnergyReward:
     temperature: float
     level: float = 0.0
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def __call__(self, state: States) -> PerAction:
         return self.temperature * self.policy.log_prob(state) + self.level
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import TableActions, TableValues
 from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
 from ..panel._clusters import clustered_covariance
 from ..panel._panel import Panel, require_panel
@@ -21,13 +22,7 @@ from ._ascent import (
     symmetric,
     two_step_precision,
 )
-from ._law import (
-    AbstractLaw,
-    AbstractLawFit,
-    CountedLaw,
-    MileageFit,
-    share_names,
-)
+from ._law import AbstractLaw, AbstractLawFit, CountedLaw, MileageFit, share_names
 from ._structural import (
     AbstractStructural,
     LinearReward,
@@ -124,7 +119,7 @@ class Inner:
 
     def __init__(self, problem: Problem):
         self.problem = problem
-        self.value: Float[np.ndarray, " state"] | None = None
+        self.value: TableValues | None = None
 
     def solve(self, theta: Float[np.ndarray, " free"]) -> tuple[SoftSolution, Choices]:
         """The optimum, and the choices with their derivatives in theta."""
@@ -274,7 +269,7 @@ def assemble(
     theta: Float[np.ndarray, " free"],
     precision: Precision,
     choices: Choices,
-    q: Float[np.ndarray, "state action"],
+    q: TableActions,
     note: str,
 ) -> StructuralFit:
     """The fit, with fixed parameters put back among the estimated ones."""

@@ -10,6 +10,7 @@ from jaxtyping import Float
 
 from .._errors import DataError, NotConvergedWarning
 from .._random import check_seed
+from .._shapes import PerAction, States
 from ..learners._scaling import Scaling
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
@@ -166,9 +167,7 @@ class LinearFeatures:
         taken = Scaling.of(columns[panel.action])
         return cls(Scaling.of(panel.state), taken(columns))
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action feature"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row action feature"]:
         num_rows, (num_actions, width) = len(state), self.action.shape
         scaled = self.scaling(state)
         shape = (num_rows, num_actions)
@@ -187,9 +186,7 @@ class LinearActionReward:
     features: LinearFeatures
     theta: Float[np.ndarray, " feature"]
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def __call__(self, state: States) -> PerAction:
         return self.features(state) @ self.theta
 
 

@@ -10,6 +10,7 @@ from jaxtyping import Float, Int
 from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
+from .._shapes import Codes, PerAction, PerRow, States, TableActions
 from ..panel._cells import Cells
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel
@@ -66,7 +67,7 @@ class LinearReward:
         return np.array([float(self.fixed.get(name, 0.0)) for name in self.names])
 
     def design(
-        self, state: Float[np.ndarray, "row state_feature"], num_actions: int
+        self, state: States, num_actions: int
     ) -> Float[np.ndarray, "row action parameter"]:
         """The features, their shape and values checked."""
         phi = checked_features(self.features(state), state, num_actions)
@@ -86,17 +87,17 @@ class Problem:
     law: AbstractLawFit
     design: Float[np.ndarray, "state action free"]
     """phi(s, a) of the parameters that are estimated."""
-    known: Float[np.ndarray, "state action"]
+    known: TableActions
     """The part of the reward that is known."""
-    cell: Int[np.ndarray, " row"]
-    action: Int[np.ndarray, " row"]
-    unit: Int[np.ndarray, " row"]
-    weight: Float[np.ndarray, " row"]
+    cell: Codes
+    action: Codes
+    unit: Codes
+    weight: PerRow
     discount: float
     temperature: float
 
     @property
-    def counts(self) -> Float[np.ndarray, "state action"]:
+    def counts(self) -> TableActions:
         """Weight of the decisions by state and action."""
         table = np.zeros(self.known.shape)
         np.add.at(table, (self.cell, self.action), self.weight)
@@ -115,7 +116,7 @@ class Problem:
         stock = np.linalg.solve(system, np.einsum("sa,sak->sk", policy, flow))
         return flow + self.discount * transition @ stock
 
-    def system(self, policy: Float[np.ndarray, "state action"]) -> np.ndarray:
+    def system(self, policy: TableActions) -> np.ndarray:
         """I - discount P under a policy."""
         moves = np.einsum("sa,sat->st", policy, self.law.transition)
         return np.eye(len(moves)) - self.discount * moves
@@ -204,20 +205,20 @@ class StructuralFit:
         """Of the decisions and the moves."""
         return self.log_likelihood + (self.transition_log_likelihood or 0.0)
 
-    def reward(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def reward(self, states: Any) -> PerAction:
         """r(s, a) for every action."""
         state = self.encoding.encode_any(states)
         return self.reward_form.design(state, len(self.actions)) @ self.theta
 
-    def q(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def q(self, states: Any) -> PerAction:
         """Q(s, a), the choice-specific value."""
         return self.q_function(self.encoding.encode_any(states))
 
-    def value(self, states: Any) -> Float[np.ndarray, " row"]:
+    def value(self, states: Any) -> PerRow:
         """V(s), before the shocks are seen."""
         return self.temperature * logsumexp(self.q(states) / self.temperature, axis=1)
 
-    def log_policy(self, states: Any) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states: Any) -> PerAction:
         """log pi(a | s)."""
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
@@ -269,7 +270,7 @@ class TabularQ:
     """Q at the states of a table."""
 
     cells: Cells
-    table: Float[np.ndarray, "state action"]
+    table: TableActions
 
     def __call__(self, state):
         return self.table[self.cells.require(state)]

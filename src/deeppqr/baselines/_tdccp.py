@@ -8,17 +8,12 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from .._errors import DataError
+from .._shapes import PerAction, States
 from ..mdp._tabular import check_preferences
 from ..panel._clusters import clustered_covariance
 from ..panel._panel import Panel, require_panel
 from ..policy._policy import AbstractPolicy
-from ._ascent import (
-    Choices,
-    Precision,
-    maximise_likelihood,
-    solve_information,
-    symmetric,
-)
+from ._ascent import Choices, Precision, maximise_likelihood, solve_information, symmetric
 from ._baseline import fit_policy
 from ._ccp import POLICY
 from ._nfxp import TOL, describe_given, free_names, with_fixed, with_known
@@ -143,9 +138,7 @@ class Basis:
     def num_actions(self) -> int:
         return len(self.knots)
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action basis"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row action basis"]:
         blocks = [_hats(state, knots) for knots in self.knots]
         width = sum(block.shape[1] for block in blocks)
         table = np.zeros((len(state), len(blocks), width))
@@ -160,7 +153,7 @@ class Flow(NamedTuple):
     """A period's reward, split into what theta multiplies and what is known."""
 
     free: Float[np.ndarray, "row action free"]
-    known: Float[np.ndarray, "row action"]
+    known: PerAction
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,7 +205,7 @@ class Ahead:
         omega = np.linalg.solve(system, weighted.T @ earned)
         return cls(settings, policy, basis, omega, system, rows, here, difference, earned)
 
-    def flow(self, state: Float[np.ndarray, "row state_feature"]) -> Flow:
+    def flow(self, state: States) -> Flow:
         return _flow(self.settings.reward, state, self.basis.num_actions)
 
 

@@ -35,21 +35,9 @@ def register(jobs) -> None:
     )
     parser.add_argument("--discount", type=float, required=True)
     parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument(
-        "--policy",
-        choices=POLICIES,
-        default="auto",
-    )
-    parser.add_argument(
-        "--anchor-value",
-        choices=ANCHOR_VALUES,
-        default="auto",
-    )
-    parser.add_argument(
-        "--reward",
-        choices=REWARDS,
-        default="auto",
-    )
+    parser.add_argument("--policy", choices=POLICIES, default="auto")
+    parser.add_argument("--anchor-value", choices=ANCHOR_VALUES, default="auto")
+    parser.add_argument("--reward", choices=REWARDS, default="auto")
     parser.add_argument("--clip", type=float, help="smallest probability")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     add_common(parser)

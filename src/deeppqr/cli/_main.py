@@ -34,8 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except OSError as problem:
         print(
-            f"deeppqr: {problem.strerror or problem}: {problem.filename}",
-            file=sys.stderr,
+            f"deeppqr: {problem.strerror or problem}: {problem.filename}", file=sys.stderr
         )
         return 2
     except KeyboardInterrupt as stop:
@@ -52,8 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="deeppqr",
-        description="Recover the reward behind observed decisions.",
+        prog="deeppqr", description="Recover the reward behind observed decisions."
     )
     parser.add_argument(
         "--version", action="version", version=f"deeppqr {version('deeppqr')}"

@@ -17,15 +17,7 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from .._errors import DeepPQRError
-from ._executor import (
-    Call,
-    CannotSend,
-    Executor,
-    Failed,
-    Results,
-    check_count,
-    why_lost,
-)
+from ._executor import Call, CannotSend, Executor, Failed, Results, check_count, why_lost
 from ._thread import environment, worker_environment
 from ._worker import READY, UNUSABLE, serve
 

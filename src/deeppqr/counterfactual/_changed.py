@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import PerRow
 from ..inference._bands import Bands
 from ..inference._bootstrap import Bootstrap, bootstrap, require_model
 from ..panel._panel import Panel, require_panel
@@ -145,7 +146,7 @@ class MeansAt:
 
     scenarios: tuple[np.ndarray, ...]
     """Columns of the states, one array for each scenario."""
-    weight: Float[np.ndarray, " row"]
+    weight: PerRow
 
     def __call__(self, fit: "Fit") -> Float[np.ndarray, "scenario quantity action"]:
         weight = self.weight / self.weight.sum()

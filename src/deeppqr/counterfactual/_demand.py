@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from .._errors import DataError
+from .._shapes import TableActions, TableValues
 from ..mdp._tabular import TabularMDP, check_preferences, check_transition, solve_soft
 
 
@@ -63,9 +64,7 @@ def demand(
     return per_year * np.array(shares).reshape(each.shape)
 
 
-def stationary_distribution(
-    moves: Float[np.ndarray, "state next_state"],
-) -> Float[np.ndarray, " state"]:
+def stationary_distribution(moves: Float[np.ndarray, "state next_state"]) -> TableValues:
     r"""Where a chain is in the long run, $\mu = \mu P$.
 
     There must be one set of states that is reached from everywhere and never left, and
@@ -81,7 +80,7 @@ def stationary_distribution(
 
 
 def _demand(
-    reward: Float[np.ndarray, "state action"],
+    reward: TableActions,
     transition: np.ndarray,
     action: int,
     transfers: Float[np.ndarray, " transfer"],

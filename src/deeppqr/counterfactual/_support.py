@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
 
+from .._shapes import PerRow, States
 from ..learners._scaling import spread
 from ..panel._panel import Panel
 
@@ -46,9 +46,7 @@ class Support:
 
 
 def find_support(
-    panel: Panel,
-    start: Float[np.ndarray, "row state_feature"],
-    scenarios: Iterable[Float[np.ndarray, "row state_feature"]],
+    panel: Panel, start: States, scenarios: Iterable[States]
 ) -> Iterator[Support]:
     """The support of each scenario, in which some columns of `start` have changed."""
     from scipy.spatial import cKDTree
@@ -65,7 +63,7 @@ def find_support(
         yield Support(outside, _rows_near(panel, start, states, scale))
 
 
-def _from_others(tree, seen: np.ndarray, unit: np.ndarray) -> Float[np.ndarray, " row"]:
+def _from_others(tree, seen: np.ndarray, unit: np.ndarray) -> PerRow:
     """How far each state is from the nearest of another unit, or row where there is one
     unit only."""
     if len(np.unique(unit)) == 1:

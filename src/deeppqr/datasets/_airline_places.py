@@ -1,7 +1,7 @@
 """The 60 areas and 12 carriers of the airline data, in the order of the files' codes."""
 
 import csv
-from importlib import resources
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -15,7 +15,7 @@ class Place(NamedTuple):
 
 
 def _read_places() -> tuple[Place, ...]:
-    text = resources.files(__package__).joinpath("places.csv").read_text("utf-8")
+    text = (Path(__file__).parent / "places.csv").read_text("utf-8")
     rows = csv.DictReader(text.splitlines())
     return tuple(
         Place(r["name"], r["airports"], float(r["latitude"]), float(r["longitude"]))

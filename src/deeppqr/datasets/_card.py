@@ -4,7 +4,8 @@ import textwrap
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
+from typing import Any
 
 from .._errors import DataError
 
@@ -40,12 +41,13 @@ class Card:
 
 def card(name: str) -> Card:
     """The data card of this name."""
-    text = resources.files(__package__).joinpath("cards.toml").read_text("utf-8")
-    cards = tomllib.loads(text)
+    text = (Path(__file__).parent / "cards.toml").read_text("utf-8")
+    cards: dict[str, Any] = tomllib.loads(text)
     if name not in cards:
         raise DataError(f"There is no dataset {name!r}; there are {sorted(cards)}.")
-    lists = {key: tuple(cards[name].pop(key)) for key in ("caveats", "references")}
-    return Card(name, **cards[name], **lists)
+    about = cards[name]
+    about |= {key: tuple(about[key]) for key in ("caveats", "references")}
+    return Card(name, **about)
 
 
 def _block(head: str, text: str) -> list[str]:

@@ -17,6 +17,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from .._errors import NoInfluenceFunction
+from .._shapes import PerRow
 from ..anchor._exact import TableFunction
 from ..anchor._structure import ConstantFunction, SelfLoopFunction
 from ..anchor._value import AnchoredValue
@@ -76,7 +77,7 @@ class _AnchorRows:
     """Of the rows after which something follows."""
     goes: np.ndarray
     weight: np.ndarray
-    residual: Float[np.ndarray, " row"]
+    residual: PerRow
     """b(s') + discount h(s') - h(s)."""
 
     @classmethod

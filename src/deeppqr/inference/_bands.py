@@ -7,6 +7,7 @@ from jaxtyping import Float
 from scipy.special import ndtri
 
 from .._errors import DataError
+from .._shapes import TableValues
 
 # Draws of the largest deviation. The simulated 95 % critical value then has a standard
 # error of 0.014 for twenty independent states (3.0) and 0.019 for one (1.96); with twice
@@ -23,18 +24,18 @@ class Bands:
     """
 
     states: np.ndarray
-    estimate: Float[np.ndarray, " state"]
-    standard_errors: Float[np.ndarray, " state"]
+    estimate: TableValues
+    standard_errors: TableValues
     critical: float
     """c; the pointwise interval at 95 % would have 1.96."""
     level: float
 
     @property
-    def low(self) -> Float[np.ndarray, " state"]:
+    def low(self) -> TableValues:
         return self.estimate - self.critical * self.standard_errors
 
     @property
-    def high(self) -> Float[np.ndarray, " state"]:
+    def high(self) -> TableValues:
         return self.estimate + self.critical * self.standard_errors
 
 
@@ -55,7 +56,7 @@ def normal_interval(
 
 def sup_t_bands(
     states: np.ndarray,
-    estimate: Float[np.ndarray, " state"],
+    estimate: TableValues,
     covariance: Float[np.ndarray, "state state"],
     *,
     level: float = 0.95,
@@ -78,7 +79,7 @@ def sup_t_bands(
 
 def sup_t_bands_of_draws(
     states: np.ndarray,
-    estimate: Float[np.ndarray, " state"],
+    estimate: TableValues,
     draws: Float[np.ndarray, "draw state"],
     *,
     level: float = 0.95,

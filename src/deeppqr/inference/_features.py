@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import PerRow, States
 from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
 from ..reward._reward_basis import GivenBasis
@@ -26,9 +27,7 @@ class Features:
     columns: Callable[[np.ndarray], np.ndarray]
     """Encoded states to (row, action, feature)."""
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action feature"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row action feature"]:
         return self.columns(state)
 
     def at(self, state, action) -> Float[np.ndarray, "row feature"]:
@@ -155,10 +154,7 @@ def _named(names: Sequence[str] | None, own: list[str]) -> tuple[str, ...]:
 
 
 def with_extras(
-    features: Features,
-    state: Float[np.ndarray, "row state_feature"],
-    action: np.ndarray,
-    weight: Float[np.ndarray, " row"],
+    features: Features, state: States, action: np.ndarray, weight: PerRow
 ) -> Float[np.ndarray, "row column"]:
     """The features of each row, and simple columns beyond them that a test can use.
 

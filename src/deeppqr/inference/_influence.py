@@ -20,6 +20,7 @@ from jaxtyping import Bool, Float
 from scipy import sparse
 
 from .._errors import DataError, NoInfluenceFunction
+from .._shapes import Mask
 from ..panel._cells import Cells
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel, action_index, require_panel
@@ -38,7 +39,7 @@ class Realised:
     """Realised rewards of the decisions other than the anchor, ready to be regressed."""
 
     panel: Panel
-    rows: Bool[np.ndarray, " row"]
+    rows: Mask
     """Decisions that are not the anchor and whose sequel was seen."""
     outcome: Float[np.ndarray, " chosen"]
     jacobian: Any

@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import sparse
 
 from .._errors import NoInfluenceFunction
+from .._shapes import Codes, States
 from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._given import GivenPolicy
@@ -56,9 +57,7 @@ class FrequencyScore:
         )
         return cls(policy, count, shares, score)
 
-    def jacobian(
-        self, state: Float[np.ndarray, "row state_feature"], action: Int[np.ndarray, " row"]
-    ):
+    def jacobian(self, state: States, action: Codes):
         r"""Sparse (row, parameter) derivatives of $\log\pi(a_j|s_j)$.
 
         $$d\log\hat\pi(a|s) = \frac{dn(s,a) + c\,d\bar\pi(a)}{n(s,a) + c\,\bar\pi(a)}

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from scipy import sparse
 
+from .._shapes import Codes, PerAction
 from ..anchor._anchor_reward import resolve_anchor_reward
 from ..anchor._exact import Exact
 from ..anchor._resolve import resolve as resolve_anchor_value
@@ -59,13 +60,13 @@ class RewardAt:
     """
 
     states: Any
-    action: Int[np.ndarray, " row"] | None = None
+    action: Codes | None = None
     pull: Float[np.ndarray, "out row"] | None = None
 
     def __call__(self, fit: "Fit") -> np.ndarray:
         return self.of(fit.reward(self.states))
 
-    def of(self, reward: Float[np.ndarray, "row action"]) -> np.ndarray:
+    def of(self, reward: PerAction) -> np.ndarray:
         """The statistic of a table of rewards at the states."""
         if self.action is not None:
             reward = reward[np.arange(len(reward)), self.action]

@@ -8,6 +8,7 @@ import jax.random as jr
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
+from .._shapes import PerAction, States
 from .._stored import stored
 from ..panel._cells import Cells
 from ._network import Ensemble
@@ -21,11 +22,7 @@ class AbstractBasis(ABC):
 
     @abstractmethod
     def fit(
-        self,
-        state: Float[np.ndarray, "row state_feature"],
-        log_prob: LogProb,
-        *,
-        key: PRNGKeyArray,
+        self, state: States, log_prob: LogProb, *, key: PRNGKeyArray
     ) -> "AbstractFeatures":
         """Features scaled on these states; the first column is the constant."""
 
@@ -35,9 +32,7 @@ class AbstractFeatures(ABC):
 
     @abstractmethod
     def __call__(
-        self,
-        state: Float[np.ndarray, "row state_feature"],
-        log_prob: Float[np.ndarray, "row action"],
+        self, state: States, log_prob: PerAction
     ) -> Float[np.ndarray, "row feature"]: ...
 
 

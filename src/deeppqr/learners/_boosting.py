@@ -8,6 +8,7 @@ from jaxtyping import Bool, Float, Int, PRNGKeyArray
 from scipy.special import log_softmax
 
 from .._random import integer_seed, numpy_rng
+from .._shapes import Codes, Mask, PerRow
 from .._stored import stored
 from ._masked_trees import MaskedTrees, add_trees, mask_trees
 from ._trees import Nodes, Trees, sklearn_nodes
@@ -42,15 +43,15 @@ class BoostedTrees:
     def fit(
         cls,
         inputs: Float[np.ndarray, "row input_feature"],
-        label: Int[np.ndarray, " row"],
-        weight: Float[np.ndarray, " row"],
+        label: Codes,
+        weight: PerRow,
         num_classes: int,
         *,
         key: PRNGKeyArray,
         max_leaf_nodes: int = 16,
         learning_rate: float = 0.1,
         max_iter: int = 200,
-        held_out: Bool[np.ndarray, " row"] | None = None,
+        held_out: Mask | None = None,
     ) -> "BoostedTrees":
         """Grow trees by maximum likelihood, stopped early on the rows `held_out`.
 
@@ -100,8 +101,8 @@ class BoostedTrees:
     def single(
         cls,
         inputs: Float[np.ndarray, "row input_feature"],
-        label: Int[np.ndarray, " row"],
-        weight: Float[np.ndarray, " row"],
+        label: Codes,
+        weight: PerRow,
         num_classes: int,
         *,
         key: PRNGKeyArray,

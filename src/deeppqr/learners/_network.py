@@ -18,6 +18,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
+from .._shapes import Codes, PerRow
 from .._stored import stored
 from ..progress import Progress, track
 from ._chunks import in_compiled_chunks
@@ -114,8 +115,8 @@ class Ensemble:
 def train(
     inputs: Float[np.ndarray, "row input"],
     targets: Any,
-    weight: Float[np.ndarray, " row"],
-    fold: Int[np.ndarray, " row"],
+    weight: PerRow,
+    fold: Codes,
     *,
     loss: Loss,
     num_outputs: int,

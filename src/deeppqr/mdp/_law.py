@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import PerRow, States
 from .._stored import ROLE, stored
 
 
@@ -16,7 +17,7 @@ class Outcomes(NamedTuple):
 
     states: Float[np.ndarray, "row outcome state_feature"]
     probability: Float[np.ndarray, "row outcome"]
-    rest: Float[np.ndarray, " row"]
+    rest: PerRow
     """One less the sum of the probabilities: that of the common draw."""
 
 
@@ -46,9 +47,7 @@ class Law:
     common: Float[np.ndarray, "point state_feature"] | None = None
     seed: int = 0
 
-    def outcomes(
-        self, state: Float[np.ndarray, "row state_feature"], action: Any
-    ) -> Outcomes:
+    def outcomes(self, state: States, action: Any) -> Outcomes:
         """Where `action` leads from each state."""
         if self.draws is not None:
             # Common random numbers: differences between actions then have less noise, and
@@ -105,11 +104,11 @@ class Law:
     def expect(
         self,
         function: Callable[[np.ndarray], np.ndarray],
-        state: Float[np.ndarray, "row state_feature"],
+        state: States,
         action: Any,
         *,
         common_value: float,
-    ) -> Float[np.ndarray, " row"]:
+    ) -> PerRow:
         """E[function(s') | s, action]; `common_value` is its mean over the common draw."""
         outcomes = self.outcomes(state, action)
         rows, number, width = outcomes.states.shape

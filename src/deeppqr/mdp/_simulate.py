@@ -7,6 +7,7 @@ from jaxtyping import Float, Int
 
 from .._errors import DataError
 from .._random import check_seed
+from .._shapes import Codes
 from ..panel._panel import Panel
 
 
@@ -63,9 +64,7 @@ def split_steps(steps: int, units: int) -> int:
     return steps // units
 
 
-def draw(
-    probability: Float[np.ndarray, "row choice"], rng: np.random.Generator
-) -> Int[np.ndarray, " row"]:
+def draw(probability: Float[np.ndarray, "row choice"], rng: np.random.Generator) -> Codes:
     """One choice per row, by inverting the cumulative distribution."""
     cumulative = np.cumsum(probability, axis=1)
     # Times the last sum, which rounding may leave below one.

@@ -6,10 +6,10 @@ from typing import Any
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 from scipy.special import log_softmax, logsumexp
 
 from .._random import check_seed, numpy_rng
+from .._shapes import PerAction, PerRow, States
 from ..learners._network import Ensemble, Predict, Training, chosen_squared_error, train
 from ..panel._panel import Panel
 from ._simulate import World, draw, generator, simulate
@@ -153,15 +153,13 @@ class SoftQFunction:
     unit: float
     temperature: float
 
-    def q(
-        self, states: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def q(self, states: States) -> PerAction:
         return self.level + self.unit * self.ensemble(states).mean(axis=0)
 
-    def value(self, states) -> Float[np.ndarray, " row"]:
+    def value(self, states) -> PerRow:
         return self.temperature * logsumexp(self.q(states) / self.temperature, axis=1)
 
-    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states) -> PerAction:
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
     def simulate(

@@ -4,17 +4,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
+from .._shapes import TableActions, TableValues
 
 
 @dataclass(frozen=True, eq=False)
 class TabularMDP:
     """A decision problem with finitely many states and actions."""
 
-    reward: Float[np.ndarray, "state action"]
+    reward: TableActions
     transition: np.ndarray
     """Probabilities of the next state, shape (state, action, next_state)."""
     discount: float
@@ -36,9 +36,9 @@ class TabularMDP:
 class SoftSolution:
     """The optimum of an entropy-regularised problem and how exactly it was solved."""
 
-    q: Float[np.ndarray, "state action"]
-    value: Float[np.ndarray, " state"]
-    log_policy: Float[np.ndarray, "state action"]
+    q: TableActions
+    value: TableValues
+    log_policy: TableActions
     residual: float
     """Largest violation of the soft Bellman equation."""
     num_steps: int
@@ -49,7 +49,7 @@ def solve_soft(
     *,
     tol: float = 1e-14,
     max_steps: int = 200,
-    start: Float[np.ndarray, " state"] | None = None,
+    start: TableValues | None = None,
 ) -> SoftSolution:
     r"""Solve the soft Bellman equation by Newton's method.
 
@@ -80,9 +80,7 @@ def solve_soft(
     return SoftSolution(q, value, log_policy, residual, step)
 
 
-def evaluate_policy(
-    mdp: TabularMDP, log_policy: Float[np.ndarray, "state action"]
-) -> Float[np.ndarray, " state"]:
+def evaluate_policy(mdp: TabularMDP, log_policy: TableActions) -> TableValues:
     r"""The value of following a policy forever, its entropy counted.
 
     $$V = (I - \gamma P_\pi)^{-1}

@@ -3,10 +3,11 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from .._errors import DataError
 from .._messages import counted
+from .._shapes import Codes, PerRow, States
 from .._stored import stored
 
 # Rows of a state and action from which a frequency or a mean is taken as it is, instead of
@@ -23,7 +24,7 @@ class Cells:
     states: Float[np.ndarray, "cell state_feature"]
 
     @classmethod
-    def of(cls, state: Float[np.ndarray, "row state_feature"]) -> "Cells":
+    def of(cls, state: States) -> "Cells":
         """The distinct rows of `state`."""
         codes = _codes(state)
         _, first = np.unique(codes, return_index=True)
@@ -32,9 +33,7 @@ class Cells:
     def __len__(self) -> int:
         return len(self.states)
 
-    def locate(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Int[np.ndarray, " row"]:
+    def locate(self, state: States) -> Codes:
         """The cell of each state, or -1 where it is none of them."""
         both = _codes(np.concatenate([self.states, state + 0.0]))
         known, queried = both[: len(self)], both[len(self) :]
@@ -45,20 +44,14 @@ class Cells:
         return np.where(known[position] == queried, position, -1)
 
     def tally(
-        self,
-        state: Float[np.ndarray, "row state_feature"],
-        action: Int[np.ndarray, " row"],
-        num_actions: int,
-        weight: Float[np.ndarray, " row"] | None = None,
+        self, state: States, action: Codes, num_actions: int, weight: PerRow | None = None
     ) -> Float[np.ndarray, "cell action"]:
         """Rows, or their weight, by cell and action; every state must be a cell."""
         pair = self.require(state) * num_actions + action
         count = np.bincount(pair, weight, len(self) * num_actions)
         return count.reshape(-1, num_actions).astype(np.float64)
 
-    def require(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Int[np.ndarray, " row"]:
+    def require(self, state: States) -> Codes:
         """The cell of each state, refusing states that are none of them."""
         cell = self.locate(state)
         if (cell < 0).any():
@@ -73,17 +66,13 @@ class Cells:
         return cell
 
 
-def fewest_rows(
-    state: Float[np.ndarray, "row state_feature"],
-    action: Int[np.ndarray, " row"],
-    num_actions: int,
-) -> int:
+def fewest_rows(state: States, action: Codes, num_actions: int) -> int:
     """Rows of the rarest (distinct state, action) pair; 0 if a pair never occurs."""
     return int(Cells.of(state).tally(state, action, num_actions).min())
 
 
 def few_states(
-    state: Float[np.ndarray, "row state_feature"],
+    state: States,
     *,
     rows_per_cell: int,
     max_cells: int = 5_000,  # a dense matrix over pairs of states then takes 200 MB

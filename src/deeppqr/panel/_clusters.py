@@ -3,9 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 from scipy import sparse
 
+from .._shapes import Codes, Mask, PerRow
 from ._panel import Panel
 
 # Clustered standard errors are too small with few clusters (Cameron, Gelbach and Miller
@@ -22,7 +23,7 @@ MAX_BLOCKS = 50
 class Clusters:
     """A number for every row; rows of different clusters count as independent."""
 
-    code: Int[np.ndarray, " row"]
+    code: Codes
     count: int
     note: str
 
@@ -76,9 +77,7 @@ def clustered_covariance(
     return centred.T @ centred * (count / max(count - 1, 1))
 
 
-def clustered_mean(
-    panel: Panel, values: Float[np.ndarray, " row"], rows: Bool[np.ndarray, " row"]
-) -> tuple[float, float]:
+def clustered_mean(panel: Panel, values: PerRow, rows: Mask) -> tuple[float, float]:
     """The weighted mean over some rows and its standard error, clustered by unit."""
     weight = panel.weight[rows] / panel.weight[rows].sum()
     mean = float(np.sum(weight * values[rows]))

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
+from .._shapes import States
 from .._stored import stored
 from ._numeric_text import refuse_numeric_text
 
@@ -113,7 +113,7 @@ class Encoding:
         *,
         describe_row: Callable[[int], str],
         missing_allowed: np.ndarray | None = None,
-    ) -> Float[np.ndarray, "row state_feature"]:
+    ) -> States:
         """The encoded matrix; rows in `missing_allowed` may miss, and become NaN."""
         num_rows = len(next(iter(columns.values())))
         matrix = np.empty((num_rows, len(self.feature_names)))
@@ -124,7 +124,7 @@ class Encoding:
             start += spec.width
         return matrix
 
-    def encode_any(self, states: Any) -> Float[np.ndarray, "row state_feature"]:
+    def encode_any(self, states: Any) -> States:
         """Encode the states of a prediction: a frame, or an array of raw columns."""
         from ._columns import columns_of_array, is_frame, read_columns
 
@@ -134,7 +134,7 @@ class Encoding:
             columns = columns_of_array(states, self.names)
         return self.encode(columns, describe_row=lambda row: f"row {row}")
 
-    def decode(self, matrix: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
+    def decode(self, matrix: States) -> np.ndarray:
         """The user's columns back: float64 if all are numeric, objects otherwise."""
         # The common case, without a copy: numbers as they are.
         if all(column.kind != "categorical" for column in self.columns):

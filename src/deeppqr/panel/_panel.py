@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
+from .._shapes import Codes, Mask, PerRow, States
 from ._columns import (
     as_array,
     categorical_columns,
@@ -37,18 +37,18 @@ class Panel:
     pass the same checks.
     """
 
-    state: Float[np.ndarray, "row state_feature"]
+    state: States
     """Encoded states: numbers as they are, categories as indicator columns."""
-    action: Int[np.ndarray, " row"]
+    action: Codes
     """Index into `actions`."""
-    next_state: Float[np.ndarray, "row state_feature"]
+    next_state: States
     """NaN where the next state was not seen (truncated) or does not exist (terminal)."""
-    unit: Int[np.ndarray, " row"]
+    unit: Codes
     """Who decided, as an index into `unit_labels`. Units are kept whole when data are
     split, and errors are clustered on them."""
-    terminal: Bool[np.ndarray, " row"]
+    terminal: Mask
     """The process ended with this decision: nothing of value follows."""
-    weight: Float[np.ndarray, " row"]
+    weight: PerRow
     actions: tuple[Any, ...]
     encoding: Encoding
     unit_labels: Sequence[Any]
@@ -160,16 +160,8 @@ class Panel:
         """
         state = _two_dimensional(state, "state")
         next_state = _two_dimensional(next_state, "next_state")
-        columns = {
-            "state": state,
-            "action": np.asarray(action),
-            "next_state": next_state,
-        }
-        for role, values in (
-            ("unit", unit),
-            ("terminal", terminal),
-            ("weight", weight),
-        ):
+        columns = {"state": state, "action": np.asarray(action), "next_state": next_state}
+        for role, values in (("unit", unit), ("terminal", terminal), ("weight", weight)):
             columns[role] = None if values is None else np.asarray(values)
         for role, values in columns.items():
             if values is not None and len(values) != len(state):
@@ -249,13 +241,13 @@ class Panel:
         return len(self.unit_labels)
 
     @cached_property
-    def has_next(self) -> Bool[np.ndarray, " row"]:
+    def has_next(self) -> Mask:
         """Rows whose next state was seen."""
         # The first column suffices: validation makes a next state whole or all NaN.
         return ~np.isnan(self.next_state[:, 0])
 
     @property
-    def is_transition(self) -> Bool[np.ndarray, " row"]:
+    def is_transition(self) -> Mask:
         """Rows that say what a decision led to: a next state, or the end."""
         return self.has_next | self.terminal
 
@@ -270,7 +262,7 @@ class Panel:
         """The column of an action label."""
         return action_index(self.actions, label, role=role)
 
-    def select(self, rows: Bool[np.ndarray, " row"]) -> "Panel":
+    def select(self, rows: Mask) -> "Panel":
         """The panel of these rows alone, with the same actions and encoding."""
         # Units are numbered again from zero, because folds and clusters count them.
         labels, unit = np.unique(self.unit[rows], return_inverse=True)
@@ -322,7 +314,7 @@ class Panel:
             }
         )
 
-    def _clock(self) -> Int[np.ndarray, " row"]:
+    def _clock(self) -> Codes:
         # A gap of two where the next row is not the next state: `from_frame` with
         # gaps="split" then cuts the sequence at the same places.
         same_unit = np.diff(self.unit) == 0

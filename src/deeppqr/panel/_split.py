@@ -1,14 +1,12 @@
 """Cross-validation folds that keep each unit whole."""
 
 import numpy as np
-from jaxtyping import Int
 
+from .._shapes import Codes
 from ._panel import Panel
 
 
-def unit_folds(
-    panel: Panel, num_folds: int, *, rng: np.random.Generator
-) -> Int[np.ndarray, " row"]:
+def unit_folds(panel: Panel, num_folds: int, *, rng: np.random.Generator) -> Codes:
     """The fold of each row: whole units, assigned so that folds have similar sizes.
 
     With fewer units than folds, rows are cut into consecutive blocks instead. Neighbours in

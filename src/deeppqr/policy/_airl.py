@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from scipy.special import log_softmax
 
 from .._errors import AdversarialWarning, DataError
+from .._shapes import PerAction
 from .._stored import stored
 from ..learners._network import Ensemble, Predict, Training, train
 from ..panel._panel import Panel
@@ -134,7 +135,7 @@ class AIRLPolicy(AbstractPolicy):
         """Held-out loss of the discriminators at each update of the generator."""
         return self.ensemble.trace.mean(axis=1)
 
-    def score(self, state) -> Float[np.ndarray, "row action"]:
+    def score(self, state) -> PerAction:
         """f(s, a), which is log pi(a|s) at the optimum, up to its training error."""
         return self.ensemble(state).mean(axis=0)
 

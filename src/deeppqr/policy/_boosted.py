@@ -10,13 +10,7 @@ from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..progress import track
 from ._calibration import calibrate
-from ._policy import (
-    FOLDS,
-    AbstractPolicy,
-    AbstractPolicyEstimator,
-    PolicyFit,
-    draw_folds,
-)
+from ._policy import FOLDS, AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,13 @@
 """Temperature scaling: one factor that corrects over- and underconfident scores."""
 
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
+from .._shapes import PerAction
 
-def calibrate(
-    energy: Float[np.ndarray, "row action"], action: np.ndarray, weight: np.ndarray
-) -> float:
+
+def calibrate(energy: PerAction, action: np.ndarray, weight: np.ndarray) -> float:
     """The factor on held-out energies that maximises their likelihood."""
 
     # In logs, so that factors of 1/2 and 2 are equally far from one.

@@ -91,17 +91,11 @@ class ImitationAIRL(AbstractPolicyEstimator):
     def _train(self, panel: Panel, rows: np.ndarray, *, seed: int) -> Any:
         """The generator after training."""
         import torch  # pyright: ignore[reportMissingImports]
-        from imitation.algorithms.adversarial.airl import (  # pyright: ignore[reportMissingImports]
-            AIRL,
-        )
-        from imitation.rewards.reward_nets import (  # pyright: ignore[reportMissingImports]
-            BasicShapedRewardNet,
-        )
+        from imitation.algorithms.adversarial.airl import AIRL  # pyright: ignore[reportMissingImports]
+        from imitation.rewards.reward_nets import BasicShapedRewardNet  # pyright: ignore[reportMissingImports]
         from imitation.util import logger  # pyright: ignore[reportMissingImports]
         from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
-        from stable_baselines3.common.vec_env import (  # pyright: ignore[reportMissingImports]
-            DummyVecEnv,
-        )
+        from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
         # In this process: small environments lose more to pickling than they gain.
         envs = DummyVecEnv([self.env_factory] * self.num_envs)

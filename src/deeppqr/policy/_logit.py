@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
+from .._shapes import States
 from .._stored import stored
 from ..learners._scaling import Scaling
 from ..panel._panel import Panel
@@ -72,7 +73,7 @@ class LogitPolicy(AbstractPolicy):
     ridge: float = 0.0
     """The penalty it was fitted with, which its influence function needs."""
 
-    def features(self, state: Float[np.ndarray, "row state_feature"]) -> np.ndarray:
+    def features(self, state: States) -> np.ndarray:
         """The regressors of the log-odds, without the constant."""
         return monomials(self.scaling(state), self.degree)
 
@@ -81,9 +82,7 @@ class LogitPolicy(AbstractPolicy):
         return log_softmax(features @ self.coefficient.T + self.intercept, axis=1)
 
 
-def monomials(
-    state: Float[np.ndarray, "row state_feature"], degree: int
-) -> Float[np.ndarray, "row feature"]:
+def monomials(state: States, degree: int) -> Float[np.ndarray, "row feature"]:
     """All monomials of degree 1 to `degree`."""
     # Without the constant, which scikit-learn adds unpenalised.
     columns = [

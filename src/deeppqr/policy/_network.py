@@ -10,12 +10,7 @@ from scipy.special import log_softmax
 from .._stored import stored
 from ..learners._network import Ensemble, Training, train
 from ._calibration import calibrate
-from ._policy import (
-    AbstractPolicy,
-    AbstractPolicyEstimator,
-    PolicyFit,
-    draw_folds,
-)
+from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float, PRNGKeyArray
 
 from .._random import numpy_rng
+from .._shapes import PerAction, PerRow, States
 from .._stored import stored
 from ..panel._panel import Panel
 from ..panel._split import unit_folds
@@ -25,9 +26,7 @@ class AbstractPolicy(ABC):
     """An estimated policy: log pi(a|s) at any state."""
 
     @abstractmethod
-    def log_prob(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action"]:
+    def log_prob(self, state: States) -> PerAction:
         """Log-probabilities of all actions; each row's probabilities sum to one."""
 
 
@@ -36,7 +35,7 @@ class PolicyFit:
     """An estimated policy and how well it predicts decisions it was not fitted on."""
 
     policy: AbstractPolicy
-    held_out: Float[np.ndarray, " row"]
+    held_out: PerRow
     """Log-probability of each row's action under a version fitted without the row's unit;
     NaN where there is none."""
     note: str
@@ -63,7 +62,7 @@ def draw_folds(panel: Panel, *, key: PRNGKeyArray, num_folds: int = FOLDS) -> np
 
 def cross_validate(
     fit: Callable[[Panel], AbstractPolicy], panel: Panel, fold: np.ndarray
-) -> Float[np.ndarray, " row"]:
+) -> PerRow:
     """Each row's log-probability under a policy fitted on the other folds.
 
     If leaving a fold out leaves an action without rows, no model of all actions can be
@@ -104,7 +103,7 @@ class Clipped(AbstractPolicy):
         log_prob = np.maximum(self.policy.log_prob(state), np.log(self.floor))
         return log_prob - np.log(np.exp(log_prob).sum(axis=1, keepdims=True))
 
-    def clipped_share(self, state: Float[np.ndarray, "row state_feature"]) -> float:
+    def clipped_share(self, state: States) -> float:
         """The share of (state, action) pairs whose probability was raised."""
         return float(np.mean(self.policy.log_prob(state) < np.log(self.floor)))
 

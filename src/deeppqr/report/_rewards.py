@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
+from .._shapes import PerAction, PerRow
+
 if TYPE_CHECKING:
     from .._fit import Fit
 
@@ -12,9 +14,7 @@ TAILS = (0.05, 0.95)  # quantiles, since the extremes of rewards are often extra
 MAX_ACTIONS, MAX_LABEL = 8, 16  # rows of the table, characters of an action's label
 
 
-def reward_range(
-    reward: Float[np.ndarray, "row action"], weight: Float[np.ndarray, " row"]
-) -> dict[str, tuple[float, ...]]:
+def reward_range(reward: PerAction, weight: PerRow) -> dict[str, tuple[float, ...]]:
     """Mean and outer quantiles of each action's reward, over the rows where it is known.
 
     Plain numbers, so that a fit can keep them when it no longer has its panel.

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field, replace
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 
+from .._shapes import PerRow
 from ..panel._cells import COUNTED, few_states, fewest_rows
 from ..panel._panel import Panel
 from ._complexity import clearly_better
@@ -32,7 +32,7 @@ class Auto(AbstractRewardEstimator):
 
     joint: Joint = field(default_factory=Joint)
     """How joint estimation is done where it is tried."""
-    policy_scores: Float[np.ndarray, " row"] | None = None
+    policy_scores: PerRow | None = None
     """The policy's held-out log-probabilities; NaN in rows that were not judged."""
 
     def fit(self, panel, value, *, key):

@@ -3,16 +3,11 @@
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float
 
+from .._shapes import Codes, PerRow
 from ._reward_basis import APART, LEVELS, GivenBasis, RewardBasis
-from ._ridge_logit import (
-    FREE,
-    Choices,
-    RidgeLogit,
-    fit_ridge_logit,
-    held_out_predictor,
-)
+from ._ridge_logit import FREE, Choices, RidgeLogit, fit_ridge_logit, held_out_predictor
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +21,7 @@ class Chosen:
     """Levels of complexity with their held-out log-likelihood, simplest first."""
 
     @property
-    def held_out(self) -> Float[np.ndarray, " row"]:
+    def held_out(self) -> PerRow:
         """Log-probability of each choice under coefficients found without its fold."""
         return self.judged.scores
 
@@ -42,9 +37,7 @@ class Chosen:
         )
 
 
-def choose_level(
-    choices: Choices, basis: RewardBasis | GivenBasis, fold: Int[np.ndarray, " row"]
-) -> Chosen:
+def choose_level(choices: Choices, basis: RewardBasis | GivenBasis, fold: Codes) -> Chosen:
     """The simplest reward whose held-out log-likelihood is within two standard errors of
     the best one's (a form of the one-standard-error rule of cross-validation).
     """
@@ -76,9 +69,7 @@ def choose_level(
     return Chosen(theta, names[pick], judged, evidence)
 
 
-def choose_grouping(
-    choices: Choices, basis: RewardBasis, fold: Int[np.ndarray, " row"]
-) -> RewardBasis:
+def choose_grouping(choices: Choices, basis: RewardBasis, fold: Codes) -> RewardBasis:
     """Whether actions depart from a smooth function of their number, and which terms need
     penalties of their own: only if held-out units clearly say so."""
 
@@ -108,7 +99,7 @@ class Judged:
     fit: RidgeLogit
     factor: float
     """At most one: the multiple of the coefficients that held-out units prefer."""
-    scores: Float[np.ndarray, " row"]
+    scores: PerRow
 
     @property
     def theta(self) -> Float[np.ndarray, " feature"]:
@@ -129,11 +120,7 @@ def _judge(choices: Choices, group: np.ndarray, fold: np.ndarray, *, shrink=True
     return Judged(fit, factor, alone.chosen(np.array([factor])))
 
 
-def clearly_better(
-    scores: Float[np.ndarray, " row"],
-    others: Float[np.ndarray, " row"],
-    weight: Float[np.ndarray, " row"],
-) -> bool:
+def clearly_better(scores: PerRow, others: PerRow, weight: PerRow) -> bool:
     """Whether the mean advantage exceeds twice its standard error.
 
     Given the states, choices are independent: rows count, by their weight.

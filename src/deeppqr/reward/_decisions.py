@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Int
 
+from .._shapes import Codes, PerRow, States
 from ..panel._cells import Cells, few_states
 from ..panel._panel import Panel
 
@@ -13,10 +14,10 @@ from ..panel._panel import Panel
 class Decisions:
     """States with the action taken in each; equal rows are pooled where states are few."""
 
-    state: Float[np.ndarray, "row state_feature"]
-    action: Int[np.ndarray, " row"]
-    weight: Float[np.ndarray, " row"]
-    fold: Int[np.ndarray, " row"]
+    state: States
+    action: Codes
+    weight: PerRow
+    fold: Codes
     """Units of one fold are held out together."""
     panel_row: Int[np.ndarray, " panel_row"]
     """Rows of the panel that are among these decisions ..."""
@@ -24,7 +25,7 @@ class Decisions:
     """... and where."""
 
     @classmethod
-    def of(cls, panel: Panel, fold: Int[np.ndarray, " row"]) -> "Decisions":
+    def of(cls, panel: Panel, fold: Codes) -> "Decisions":
         if not few_states(panel.state, rows_per_cell=2 * panel.num_actions):
             every = np.arange(len(panel))
             return cls(panel.state, panel.action, panel.weight, fold, every, every)

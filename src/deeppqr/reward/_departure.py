@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
+from .._shapes import PerRow, States
 from .._stored import stored
 from ..anchor._auto import Auto as AnchorAuto
 from ..anchor._problem import AbstractStateFunction, LogProbBonus
@@ -49,9 +50,7 @@ class ValueGap:
     value: AnchoredValue
     one_step: Callable[[np.ndarray], np.ndarray]
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, " row"]:
+    def __call__(self, state: States) -> PerRow:
         return self.value(state).value - self.one_step(state)[:, 0]
 
 
@@ -78,7 +77,7 @@ class DepartureValue(AbstractValue):
     anchor: int
     discount: float
 
-    def __call__(self, state: Float[np.ndarray, "row state_feature"]) -> Evaluated:
+    def __call__(self, state: States) -> Evaluated:
         departure = self.policy.log_prob(state)
         ahead = self.discount * self.continuation(state, departure)
         # As in `AnchoredValue`, at temperature one with g = 0 and delta in place of log pi.

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._shapes import States
 from .._stored import stored
 from ..learners._basis import AbstractFeatures, penalty
 from ..learners._chunks import in_chunks
@@ -39,9 +40,7 @@ class Projected:
     policy: AbstractPolicy
     weight: Float[np.ndarray, "feature column"]
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row column"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row column"]:
         return self.features(state, self.policy.log_prob(state)) @ self.weight
 
 
@@ -55,9 +54,7 @@ class OneStep:
     ahead: AbstractAhead
     discount: float
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row column"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row column"]:
         log_prob = self.policy.log_prob(state)
         after = np.einsum("ra,rak->rk", np.exp(log_prob), self.ahead(state))
         return self.gains(state, log_prob) + self.discount * after
@@ -69,7 +66,7 @@ class PolicyEvaluation:
 
     policy: AbstractPolicy
     law: AbstractTransition
-    state: Float[np.ndarray, "row state_feature"]
+    state: States
     """States at which the projected equation is solved."""
     discount: float
 

@@ -24,6 +24,7 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._random import numpy_rng
+from .._shapes import PerAction, States
 from .._stored import stored
 from ..anchor._value import AnchoredValue
 from ..learners._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
@@ -182,9 +183,7 @@ class RewardGains:
     theta: Float[np.ndarray, " feature"] | None = None
 
     def __call__(
-        self,
-        state: Float[np.ndarray, "row state_feature"],
-        log_prob: Float[np.ndarray, "row action"],
+        self, state: States, log_prob: PerAction
     ) -> Float[np.ndarray, "row column"]:
         value, prob = self.value, np.exp(log_prob)
         known = value.anchor_reward(state) / value.temperature

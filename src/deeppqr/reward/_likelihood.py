@@ -15,10 +15,11 @@ import jax.numpy as jnp
 import jax.random as jr
 import numpy as np
 import optax
-from jaxtyping import Float, Int, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from .._errors import DataError
 from .._random import numpy_rng
+from .._shapes import Codes, PerAction, PerRow, States
 from .._stored import ROLE, stored
 from ..anchor._value import AnchoredValue
 from ..learners._chunks import in_chunks
@@ -141,12 +142,12 @@ class Likelihood(AbstractRewardEstimator):
 def fit_offset_logit(
     panel: Panel,
     offset: Callable[[np.ndarray], np.ndarray],
-    fold: Int[np.ndarray, " row"],
+    fold: Codes,
     anchor: int,
     features: Callable[[np.ndarray], Any] | None = None,
     *,
     key: PRNGKeyArray,
-) -> tuple[BasisReward, Float[np.ndarray, " row"], str]:
+) -> tuple[BasisReward, PerRow, str]:
     """A reward linear in features, given an offset for each action; the score of
     each row without its fold; and a note."""
     decisions = Decisions.of(panel, fold)
@@ -177,9 +178,7 @@ class ValueColumn:
 
     value: AnchoredValue
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row 1"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row 1"]:
         return self.value(state).value[:, None] / self.value.temperature
 
 
@@ -206,7 +205,7 @@ class OwnReward(AbstractReward):
         return _anchored(found, state, value)
 
 
-def _anchored(scores: Float[np.ndarray, "row action"], state, value) -> np.ndarray:
+def _anchored(scores: PerAction, state, value) -> np.ndarray:
     reward = value.temperature * (scores - scores[:, [value.anchor]])
     reward[:, value.anchor] = value.anchor_reward(state)
     return reward

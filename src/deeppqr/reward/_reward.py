@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
+from .._shapes import PerAction, PerRow, States
 from ..anchor._value import AbstractValue, AnchoredValue
 from ..panel._panel import Panel
 
@@ -15,9 +16,7 @@ class AbstractReward(ABC):
     """A fitted reward: r(s, a) at any state, given the first stages' Q and V."""
 
     @abstractmethod
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"], value: AnchoredValue
-    ) -> Float[np.ndarray, "row action"]:
+    def __call__(self, state: States, value: AnchoredValue) -> PerAction:
         """The estimated reward of every action, the anchor's not yet replaced by g."""
 
 
@@ -30,7 +29,7 @@ class RewardFit:
     value: AnchoredValue | None = None
     """Policy and value that follow from the reward, where it was found with them; None
     where the first two stages' stay."""
-    held_out: Float[np.ndarray, " row"] | None = None
+    held_out: PerRow | None = None
     """Log-probability of each row's action as the reward explains it, found without its
     unit; NaN in rows that were not judged, None where the reward explains nothing."""
     one_step: Callable[[np.ndarray], np.ndarray] | None = None
@@ -61,7 +60,7 @@ class AbstractRewardEstimator(ABC):
     ) -> RewardFit: ...
 
 
-def next_values(panel: Panel, value: AbstractValue) -> Float[np.ndarray, " row"]:
+def next_values(panel: Panel, value: AbstractValue) -> PerRow:
     """V(s') in the rows that are transitions; zero where the process ended."""
     # NaN elsewhere, so that a row without a next state cannot be used by mistake.
     ahead = np.full(len(panel), np.nan)

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Int, PRNGKeyArray
 
 from .._errors import DataError
+from .._shapes import States
 from .._stored import ROLE, stored
 from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
@@ -75,9 +76,7 @@ class RewardBasis:
     apart: str = "nothing"
     """What has penalties of its own, among constants and linear terms: one of `APART`."""
 
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action feature"]:
+    def __call__(self, state: States) -> Float[np.ndarray, "row action feature"]:
         columns = self._columns(state)
         product = columns[:, None, :, None] * self.shapes.T[None, :, None, :]
         width = product.shape[2] * product.shape[3]
@@ -178,10 +177,7 @@ def linear_basis(panel: Panel, anchor: int) -> RewardBasis:
     )
 
 
-def _pairs(
-    state: Float[np.ndarray, "row state_feature"],
-    standard: Float[np.ndarray, "row state_feature"],
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _pairs(state: States, standard: States) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Two-valued variables with every other one, where the product is something new.
 
     The variables, the linear part of their products, and the size of what it leaves.
@@ -287,7 +283,7 @@ def steepest_directions(
 
 
 def checked_features(
-    given: Any, state: Float[np.ndarray, "row state_feature"], num_actions: int
+    given: Any, state: States, num_actions: int
 ) -> Float[np.ndarray, "row action feature"]:
     """The array that a user's `features` returned, its shape and values checked."""
     found = np.asarray(given, dtype=np.float64)

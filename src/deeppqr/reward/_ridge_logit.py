@@ -15,6 +15,8 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import log_softmax
 
+from .._shapes import Codes, PerAction, PerRow
+
 ROWS_AT_ONCE = 4_096  # with 5 actions and 300 features, 50 MB for the Hessian's root
 # Upper bound of a group's penalty, at which its coefficients are zero for all purposes.
 # Doubling it moves rewards on the paper world by 3e-5 of their standard deviation; doubling
@@ -44,9 +46,9 @@ class Choices:
     """Observed choices with the regressors and the offset of each alternative."""
 
     design: Float[np.ndarray, "row action feature"]
-    offset: Float[np.ndarray, "row action"]
-    action: Int[np.ndarray, " row"]
-    weight: Float[np.ndarray, " row"]
+    offset: PerAction
+    action: Codes
+    weight: PerRow
 
     def select(self, rows: np.ndarray) -> "Choices":
         return Choices(
@@ -59,10 +61,10 @@ class Choices:
             return self
         return replace(self, design=self.design[:, :, features])
 
-    def log_prob(self, theta: np.ndarray) -> Float[np.ndarray, "row action"]:
+    def log_prob(self, theta: np.ndarray) -> PerAction:
         return log_softmax(self.design @ theta + self.offset, axis=1)
 
-    def chosen(self, theta: np.ndarray) -> Float[np.ndarray, " row"]:
+    def chosen(self, theta: np.ndarray) -> PerRow:
         return self.log_prob(theta)[np.arange(len(self.action)), self.action]
 
     def derivatives(
@@ -165,11 +167,8 @@ def _search(choices: Choices, penalty, theta, step, slope: float) -> np.ndarray:
 
 
 def held_out_predictor(
-    choices: Choices,
-    fit: RidgeLogit,
-    group: Int[np.ndarray, " feature"],
-    fold: Int[np.ndarray, " row"],
-) -> Float[np.ndarray, "row action"]:
+    choices: Choices, fit: RidgeLogit, group: Int[np.ndarray, " feature"], fold: Codes
+) -> PerAction:
     """Each alternative's linear predictor, without the offset, by coefficients and
     penalties found without the row's fold."""
     predictor = np.empty_like(choices.offset)

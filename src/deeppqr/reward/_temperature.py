@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 from scipy.optimize import brentq
 
 from .._errors import DataError
+from .._shapes import PerRow
 from .._stored import stored
 from ._refined import FixedReward, carry_over
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
@@ -67,9 +67,9 @@ class AffineReward(AbstractReward):
 
 
 def select_temperature(
-    bare: Float[np.ndarray, " row"],
-    known: Float[np.ndarray, " row"],
-    weight: Float[np.ndarray, " row"],
+    bare: PerRow,
+    known: PerRow,
+    weight: PerRow,
     *,
     average: float | None = None,
     maximum: float | None = None,

@@ -13,9 +13,10 @@ places where the step can lead: f need not be approximated as a function of s ag
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from .._random import numpy_rng
+from .._shapes import Mask, States
 from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..learners._chunks import in_chunks
@@ -186,9 +187,7 @@ def _typical_step(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.n
     return keeps.astype(np.float64), np.where(keeps, moved, fresh)
 
 
-def _outlying(
-    deviation: Float[np.ndarray, "row state_feature"], size: np.ndarray
-) -> Bool[np.ndarray, " row"]:
+def _outlying(deviation: States, size: np.ndarray) -> Mask:
     """Rows in which some variable is too far from its typical step to belong to it."""
     distance = np.abs(deviation)
     # The second term for steps without noise, where the median deviation is zero.

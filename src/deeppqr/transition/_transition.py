@@ -5,8 +5,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Float
 
+from .._shapes import Codes, Mask, PerRow, States
 from ..learners._chunks import in_chunks
 from ..panel._cells import Cells
 from ..panel._panel import Panel
@@ -19,9 +20,7 @@ class AbstractAhead(ABC):
     """E[f(s') | s, a] of one function f, at any state and for every action."""
 
     @abstractmethod
-    def __call__(
-        self, state: Float[np.ndarray, "row state_feature"]
-    ) -> Float[np.ndarray, "row action column"]: ...
+    def __call__(self, state: States) -> Float[np.ndarray, "row action column"]: ...
 
 
 class AbstractTransition(ABC):
@@ -36,12 +35,12 @@ class AbstractTransition(ABC):
 class Steps:
     """The rows of a panel that show where an action led."""
 
-    state: Float[np.ndarray, "row state_feature"]
-    action: Int[np.ndarray, " row"]
-    next_state: Float[np.ndarray, "row state_feature"]
+    state: States
+    action: Codes
+    next_state: States
     """Where `ends`, a copy of the state: it is never used."""
-    ends: Bool[np.ndarray, " row"]
-    weight: Float[np.ndarray, " row"]
+    ends: Mask
+    weight: PerRow
     num_actions: int
 
     @classmethod
@@ -59,7 +58,7 @@ class Steps:
             panel.num_actions,
         )
 
-    def select(self, rows: Bool[np.ndarray, " row"]) -> "Steps":
+    def select(self, rows: Mask) -> "Steps":
         return Steps(
             self.state[rows],
             self.action[rows],

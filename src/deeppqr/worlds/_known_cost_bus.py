@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import PerAction, PerRow, States
 from ..mdp._simulate import simulate
 from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
 from ..panel._panel import Panel
@@ -83,16 +83,16 @@ class KnownCostBus:
     def solution(self) -> SoftSolution:
         return solve_soft(self.mdp)
 
-    def reward(self, states) -> Float[np.ndarray, "row action"]:
+    def reward(self, states) -> PerAction:
         return self.mdp.reward[self._cell(states)]
 
-    def q(self, states) -> Float[np.ndarray, "row action"]:
+    def q(self, states) -> PerAction:
         return self.solution.q[self._cell(states)]
 
-    def value(self, states) -> Float[np.ndarray, " row"]:
+    def value(self, states) -> PerRow:
         return self.solution.value[self._cell(states)]
 
-    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states) -> PerAction:
         return self.solution.log_policy[self._cell(states)]
 
     def simulate(self, steps: int = 100_000, units: int = 1_000, seed: int = 1) -> Panel:
@@ -127,7 +127,7 @@ class KnownCostBus:
         return mileage.astype(np.int64) - 1
 
 
-def check_columns(states, names: list[str]) -> Float[np.ndarray, "row state_feature"]:
+def check_columns(states, names: list[str]) -> States:
     """States as an array of numbers, refusing another number of columns."""
     states = np.asarray(states, dtype=np.float64)
     if states.ndim != 2 or states.shape[1] != len(names):

@@ -18,6 +18,7 @@ from scipy.special import log_softmax, logsumexp
 from scipy.stats import qmc
 
 from .._errors import DataError
+from .._shapes import PerAction, PerRow
 from ..mdp._law import Law
 from ..mdp._simulate import draw, generator, panel_of_paths, split_steps
 from ..mdp._tabular import check_preferences
@@ -112,20 +113,20 @@ class PaperWorld:
     def omega(self) -> Float[np.ndarray, " p_and_action"]:
         return generator(self.seed).uniform(size=self.p + 1)
 
-    def reward(self, states) -> Float[np.ndarray, "row action"]:
+    def reward(self, states) -> PerAction:
         states = self._check(states)
         return self._reward_along(states @ self.omega[:-1] / self.p)
 
-    def q(self, states) -> Float[np.ndarray, "row action"]:
+    def q(self, states) -> PerAction:
         return self._at_home(states)[0]
 
-    def value(self, states) -> Float[np.ndarray, " row"]:
+    def value(self, states) -> PerRow:
         return self._at_home(states)[1]
 
-    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states) -> PerAction:
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
-    def shaped_reward(self, states, anchor: int) -> Float[np.ndarray, "row action"]:
+    def shaped_reward(self, states, anchor: int) -> PerAction:
         r"""The reward that PQR identifies if `anchor` is assumed to earn zero.
 
         $$r(s,a) + \phi(s) - \gamma E[\phi(s')|s,a], \qquad

@@ -16,6 +16,7 @@ from jaxtyping import Float
 from scipy.special import expit, log_softmax
 
 from .._errors import DataError
+from .._shapes import PerAction, PerRow
 from ..mdp._simulate import simulate
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
@@ -71,18 +72,18 @@ class SamqBus:
     def state_names(self) -> list[str]:
         return ["s1", "s2", "s3"]
 
-    def reward(self, states) -> Float[np.ndarray, "row action"]:
+    def reward(self, states) -> PerAction:
         mileage = self._mileage(states)
         return np.stack([np.zeros(len(mileage)), INCOME - mileage], axis=1)
 
-    def q(self, states) -> Float[np.ndarray, "row action"]:
+    def q(self, states) -> PerAction:
         advantage = self._advantage_at(self._mileage(states))
         return self.reset_q + np.stack([np.zeros(len(advantage)), advantage], axis=1)
 
-    def value(self, states) -> Float[np.ndarray, " row"]:
+    def value(self, states) -> PerRow:
         return self.reset_q + self._excess(self._advantage_at(self._mileage(states)))
 
-    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states) -> PerAction:
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
     @cached_property

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from .._shapes import PerAction, PerRow
 from ..mdp._simulate import draw, generator, simulate
 from ..mdp._tabular import SoftSolution, TabularMDP, solve_soft
 from ..panel._panel import Panel
@@ -43,16 +44,16 @@ class TabularWorld:
         """Every state once, as one column."""
         return np.arange(len(self.mdp.reward), dtype=np.float64)[:, None]
 
-    def reward(self, states) -> Float[np.ndarray, "row action"]:
+    def reward(self, states) -> PerAction:
         return self.mdp.reward[self._cell(states)]
 
-    def q(self, states) -> Float[np.ndarray, "row action"]:
+    def q(self, states) -> PerAction:
         return self.solution.q[self._cell(states)]
 
-    def value(self, states) -> Float[np.ndarray, " row"]:
+    def value(self, states) -> PerRow:
         return self.solution.value[self._cell(states)]
 
-    def log_policy(self, states) -> Float[np.ndarray, "row action"]:
+    def log_policy(self, states) -> PerAction:
         return self.solution.log_policy[self._cell(states)]
 
     def initial_states(self, number: int, rng: np.random.Generator) -> np.ndarray:

@@ -7,15 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 import polars as pl
 
-from .._claims import (
-    AGREES,
-    DISAGREES,
-    UNDECIDED,
-    Claim,
-    Claims,
-    claim_below,
-    scores_by,
-)
+from .._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims, claim_below, scores_by
 from .._figures import chart_of, draw_charts
 from .._methods import METHODS, methods_without, pqr_kinds
 from .._problem import PAPER_OPTIONS, cell_tasks_of, make_problem, paper_cells

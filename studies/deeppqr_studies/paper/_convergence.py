@@ -24,12 +24,7 @@ from .._problem import (
 from .._scores import NOTE_LENGTH, q_errors, reward_errors, timed
 from .._study import Option, Study, Task, check_choices
 from .._tables import Table, means, method_table, write_summary
-from ._regressions import (
-    anchor_regression,
-    kernel_complexity,
-    reward_regression,
-    unit_norm,
-)
+from ._regressions import anchor_regression, kernel_complexity, reward_regression, unit_norm
 
 POSSIBLE_METHODS = ["default", "paper", "paper-epochs"]
 ERRORS = {

@@ -38,10 +38,7 @@ DEFAULT_METHODS = [
     "zero",
 ]
 COLUMNS = ("mse", "nmse", "centred_mse", "centred_nmse")
-SCORES = {
-    "nmse": "as it is",
-    "centred_nmse": "up to a constant",
-}
+SCORES = {"nmse": "as it is", "centred_nmse": "up to a constant"}
 ABOUT = (
     "The reward is scale tanh(s'omega/p), the same for all five actions; a randomly chosen "
     "action is believed to earn nothing, which is false. Every method is scored against "
