@@ -104,7 +104,7 @@ def test_a_lost_process_costs_its_own_task(count):
 def test_a_task_that_always_loses_its_process_is_told(count):
     outcome, folder, where = count(Cores(2, retries=1), fatal=[1], times=9)
     assert list(outcome.failures) == ["seed=1"]
-    assert "lost 2 times, the last time by SIGKILL" in outcome.failures["seed=1"]
+    assert "died 2 times, the last time by SIGKILL" in outcome.failures["seed=1"]
     assert "run fewer at a time" in outcome.failures["seed=1"]
     assert len(where[1]) == 2
     assert all(len(where[seed]) == 1 for seed in SEEDS if seed != 1)
@@ -210,7 +210,7 @@ def test_messages(monkeypatch):
         resolve("cores:0")
     with pytest.raises(DataError, match="`retries` must be a whole number, 0 or more"):
         Cores(retries=-1)
-    with pytest.raises(match='on the spot, or the executor "here"'):
+    with pytest.raises(match='top level of a file, or the executor "here"'):
         next(Cores(1).run(lambda number: number, [1]))
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(DataError, match=r"pip install 'deeppqr\[cluster\]'"):
