@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import polars as pl
 
@@ -32,6 +32,7 @@ class Mean(NamedTuple):
         return f"{self.value:.3g}{error}"
 
 
+@runtime_checkable
 class Printable(Protocol):
     """A part of a report: a table, claims or a paragraph."""
 

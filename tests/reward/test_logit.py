@@ -406,7 +406,7 @@ def test_the_steepest_direction_of_a_ridge_is_its_own(bases, seed):
     along = found @ direction / np.linalg.norm(found) / np.linalg.norm(direction)
     # Finite differences with steps of 1e-3 of a function that is linear: rounding only.
     assert abs(along) == pytest.approx(1.0, abs=1e-9)
-    standard = (panel.state - lines.center) / lines.scale
+    standard = lines.scaling(panel.state)
     assert (standard @ found).std() == pytest.approx(1.0)
 
 

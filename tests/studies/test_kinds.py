@@ -1,6 +1,6 @@
 """The methods that studies offer: one name each, and only what a study can run."""
 
-import inspect
+from dataclasses import replace
 
 import polars as pl
 import pytest
@@ -21,25 +21,28 @@ def test_the_kinds_of_pqr_in_a_table():
     assert pqr_kinds(frame) == ["default", "joint"]
 
 
-def test_the_law_of_moves_can_be_left_out(monkeypatch):
-    """The method asks for the default without that law, and for nothing else."""
-    asked = {}
+def test_the_law_of_moves_can_be_left_out():
+    """On a world that moves by steps and walls the default takes that law, unless told."""
+    world = deeppqr.worlds.PaperWorld(p=2, reward_scale=5.0)
+    panel = world.simulate(steps=600, units=20)
+    quick = {"policy": "logit", "anchor_value": "linear"}
+    joint = deeppqr.reward.Joint(rounds=1, training=None)
+    notes = [
+        deeppqr.PQR(discount=0.9, anchor=0, reward=reward, **quick)
+        .fit(panel)
+        .stages["reward"]
+        for reward in (joint, replace(joint, moves=False))
+    ]
+    assert "moves" in notes[0]
+    assert "moves" not in notes[1]
+    assert "next states by regression" in notes[1]
 
-    def model(**settings):
-        asked.update(settings)
-        raise DataError("that is all")
 
-    reward = deeppqr.reward
-    if "moves" not in inspect.signature(reward.Joint).parameters:
-        monkeypatch.setattr(reward, "Joint", lambda **settings: ("joint", settings))
-        monkeypatch.setattr(reward, "Auto", lambda **settings: ("auto", settings))
-    monkeypatch.setattr(deeppqr, "PQR", model)
-    world = deeppqr.worlds.PaperWorld(p=2)
-    with pytest.raises(DataError, match="that is all"):
-        METHODS["default-no-moves"](world, world.simulate(steps=20, units=2), 1)
-    known = {"discount": 0.9, "temperature": 1.0, "anchor": 0, "anchor_reward": 0.0}
-    wanted = reward.Auto(joint=reward.Joint(moves=False))
-    assert asked == {**known, "seed": 1, "reward": wanted}
+@pytest.mark.slow
+def test_the_default_without_moves_is_a_method():
+    world = deeppqr.worlds.PaperWorld(p=2, reward_scale=5.0)
+    found = METHODS["default-no-moves"](world, world.simulate(steps=600, units=20), 1)
+    assert "moves" not in found.note
 
 
 @pytest.mark.parametrize(
