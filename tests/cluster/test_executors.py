@@ -12,7 +12,7 @@ from counted import Counted, marks
 
 import deeppqr
 from deeppqr import DataError, DeepPQRError
-from deeppqr.cluster import Cores, Failed, Here, RayCluster, resolve
+from deeppqr.cluster import Cores, Here, RayCluster, resolve
 from deeppqr.cluster._thread import EIGEN, environment, limited, one_thread
 from deeppqr_studies import find_study, run_study
 from deeppqr_studies._runner import _task_function
@@ -156,7 +156,7 @@ def test_exceptions_are_results(executor):
     assert results[1].message == "ArithmeticError: two"
     assert "in double" in results[1].traceback
     if isinstance(executor, Cores):
-        assert "its result could not be sent" in results[2].message
+        assert "its result could not be pickled" in results[2].message
 
 
 def test_every_task_has_one_thread():
