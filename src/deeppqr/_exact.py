@@ -77,7 +77,7 @@ def _anchor_reward(anchor_reward: Any, num_states: int) -> np.ndarray:
             f"state, but shape {known.shape} arrived, "
             f"{int((~np.isfinite(known)).sum())} of it not finite."
         )
-    return np.broadcast_to(known, (num_states,))
+    return np.broadcast_to(known, (num_states,))  # a number is the same in all states
 
 
 def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int) -> None:

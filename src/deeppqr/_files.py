@@ -20,8 +20,9 @@ def new_folder(folder: str | Path) -> Iterator[Path]:
     partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     try:
         yield partial
-        partial.chmod(0o755)
+        partial.chmod(0o755)  # mkdtemp makes folders that only their owner can read
         os.rename(partial, folder)
+    # BaseException, since an interrupt must not leave a partial folder either.
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -14,6 +14,7 @@ class Row(NamedTuple):
     steps: int
 
 
+# Learning rates and steps as printed, by data set and network.
 TABLES = {
     "synthetic": {
         "policy": Row(5e-4, 600),

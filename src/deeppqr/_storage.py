@@ -87,6 +87,7 @@ def load(
         ) from problem
     if not isinstance(fit, Fit):
         raise StorageError(f"{folder} holds no fit, but a {type(fit).__name__}.")
+    # An argument without effect is a mistake: the fit would not use the function given.
     unused = sorted(set(reader.functions) - reader.used)
     if unused:
         raise StorageError(
@@ -290,6 +291,7 @@ def _read_header(folder: Path) -> dict[str, Any]:
             f"({version('deeppqr')}) reads version {VERSION}. Read it with the deeppqr "
             f"that wrote it ({header.get('deeppqr')}), or fit and save again with this one."
         )
+    # Against accidents, not attacks: whoever changes the file can recompute it.
     if header != sealed(header):
         raise StorageError(
             f"{path} is damaged or was changed by hand: its contents do not have the "

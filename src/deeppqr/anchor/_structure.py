@@ -211,7 +211,7 @@ def recognise(problem: AnchorProblem) -> Structure | None:
     move a next state by at most a quarter of the states' spread and fades as rows grow;
     larger ones where one of twenty columns matters, or only products of many columns do;
     and next states whose mean is the same everywhere while their spread or tails are not,
-    unless the policy's log-probabilities there betray it. Mixtures, such as staying with
+    unless the policy's log-probabilities there show it. Mixtures, such as staying with
     some probability, are no renewals. The verdict does not depend on the bonus or the
     weights, so that both parts of the value have the same structure.
     """

@@ -160,6 +160,7 @@ def two_step_precision(
     outer = solve_information(choices.outer(problem), np.eye(size), names)
     moves = np.concatenate([-step.pull @ inverse, step.share], axis=1)
     covariance = moves.T @ (step.count[:, None] * moves)
+    # The outer product of scores, as Rust reports it, not the expected information.
     covariance[:size, :size] += outer
 
     num_units = int(problem.unit.max()) + 1

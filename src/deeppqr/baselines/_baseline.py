@@ -118,11 +118,14 @@ class GroundedReward:
     known: AnchorReward
 
     def __call__(self, state: States) -> PerAction:
+        # In every state, which uses as much knowledge as PQR does; a single constant would
+        # leave the shaping that the methods do not identify.
         reward = self.reward(state)
         return reward - reward[:, [self.anchor]] + self.known(state)[:, None]
 
 
 def fit_policy(policy: Any, panel: Panel, *, seed: int) -> tuple[AbstractPolicy, str]:
     """The estimated policy and a note on it; zeros are raised to a small probability."""
+    # The policies of PQR, so that methods differ in what follows the first stage only.
     fit = resolve_policy(policy).fit(panel, key=jr.key(seed))
     return clip(fit.policy, panel), fit.note

@@ -71,12 +71,14 @@ class BusFeatures:
     keep_column: int
 
     def __call__(self, states: States) -> Float[np.ndarray, "row action feature"]:
+        # Bins from zero, wherever the panel's numbers begin.
         bin_number = states[:, 0] - self.first
         cost = self._cost(bin_number)
         features = np.zeros((len(states), 2, 1 + cost.shape[1]))
         replace_column = 1 - self.keep_column
         features[:, self.keep_column, 1:] = -cost
         features[:, replace_column, 0] = -1.0
+        # A new engine is driven at once and has the running costs of the first bin.
         features[:, replace_column, 1:] = -self._cost(np.zeros(1))
         return features
 

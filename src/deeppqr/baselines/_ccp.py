@@ -159,6 +159,7 @@ def iterate_policy(
         found = maximise_pseudo(problem, values, theta, names, settings.max_steps)
         choices = Choices.of(values.q(found), values.slope, problem.temperature)
         move = found - theta
+        # In standard errors, so that the tolerance has no units.
         change = np.sqrt(move @ choices.expected(problem.counts) @ move)
         value = np.sum(
             followed * (values.q(found) - problem.temperature * log_policy), axis=1

@@ -42,7 +42,7 @@ class BehaviouralCloning(AbstractBaseline):
 
     def fit(self, panel):
         require_panel(panel)
-        panel.action_index(self.anchor)
+        panel.action_index(self.anchor)  # raises before the fit if there is no such action
         policy, note = fit_policy(self.policy, panel, seed=self.seed)
         energy = EnergyReward(policy, self.temperature)
         fit = BaselineFit(

@@ -113,6 +113,7 @@ class DAIRL(AbstractBaseline):
             log_generator = np.full(len(state), -np.log(panel.num_actions))
         return Transitions(
             state,
+            # Any finite state will do after the end: h is multiplied by zero there.
             np.where(panel.terminal[rows, None], state, panel.next_state[rows]),
             panel.has_next[rows],
             np.zeros_like(action) if self.state_only else action,
@@ -122,6 +123,7 @@ class DAIRL(AbstractBaseline):
         )
 
     def _tables(self, panel: Panel, data: Transitions):
+        # g only where decisions were made; h also at next states that were not.
         cells = Cells.of(data.state)
         width = 1 if self.state_only else panel.num_actions
         table, loss = fit_tables(data, cells, width, discount=self.discount)

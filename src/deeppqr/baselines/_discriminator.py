@@ -75,6 +75,7 @@ def fit_tables(
     design = _design(data, cells, num_columns, discount)
     weight = data.weight / data.weight.sum()
     root = np.sqrt(weight)
+    # f = log pi is the optimum wherever it is attainable, so the search starts there.
     start = np.linalg.lstsq(design * root[:, None], data.log_policy * root, rcond=1e-12)[0]
     negative = data.negative
 
@@ -120,6 +121,7 @@ def fit_networks(
     params, static = eqx.partition(networks, eqx.is_array)
     opt_state = jax.vmap(_optimiser(training).init)(params)
     scaled = (scaling(states) for states in (data.state, data.next_state))
+    # The discount of each row, zero at the end, so that the loss needs no branch.
     columns = (discount * data.follows, data.log_generator, data.negative, data.weight)
     numbers = tuple(jnp.asarray(c, dtype=jnp.float32) for c in (*scaled, *columns))
     rows = (*numbers, jnp.asarray(data.column, dtype=jnp.int32))

@@ -76,6 +76,7 @@ class CountedLaw(AbstractLaw):
                 f"{total.size} pairs in all). Use coarser states, a law with few "
                 "parameters such as MileageIncrements(), or KnownLaw."
             )
+        # No smoothing: these are the maximum-likelihood shares that the errors assume.
         share = count / total[:, :, None]
         seen = share[here, action, there]
         log_likelihood = float(np.sum(weight * np.log(seen)))
@@ -224,6 +225,7 @@ class MileageIncrements(AbstractLaw):
         return counts
 
     def _given(self, panel: Panel) -> Float[np.ndarray, "unit increment"]:
+        # By unit, because clustered errors need each unit's own increments.
         counts = np.asarray(self.counts, dtype=np.float64)
         if counts.ndim != 2 or len(counts) != panel.num_units or (counts < 0).any():
             raise DataError(

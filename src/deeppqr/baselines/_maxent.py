@@ -64,6 +64,7 @@ class MaxEntIRL(AbstractBaseline):
         if self.q_at_origin is None:
             return fit
         state, label, q = self.q_at_origin
+        # One constant for all states: the paper's grounding, weaker than `grounded`.
         found = energy(_one_state(state, panel))[0, action_index(panel.actions, label)]
         return replace(
             fit,

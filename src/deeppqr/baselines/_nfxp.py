@@ -85,6 +85,8 @@ class NFXP(AbstractStructural):
         names = free_names(self.reward)
         inner = Inner(problem)
         at = lambda theta: inner.choices(theta).point(problem.counts)
+        # From zero, which any reward's form allows; steps that lower the likelihood are
+        # halved.
         first = np.zeros(len(names))
         theta, num_steps = maximise_likelihood(
             at, first, names, tol=TOL, max_steps=self.max_steps
@@ -180,6 +182,7 @@ def joint_choices(problem: Problem, theta: Float[np.ndarray, " free"]) -> Choice
     solution = solve_at(problem, theta)
     policy = np.exp(solution.log_policy)
     ahead = law.moves @ solution.value
+    # The last share is one less the others, so each derivative is a difference to it.
     gain = problem.discount * np.moveaxis(ahead[:-1] - ahead[-1], 0, 2)
     flow = np.concatenate([problem.design, gain], axis=2)
     slope = problem.accumulate(flow, policy)

@@ -86,6 +86,7 @@ def build_planning_problem(
     seen = np.concatenate([panel.state, panel.next_state[panel.has_next]])
     cells = Cells.of(panel.state)
     tabular = few_states(panel.state, rows_per_cell=2 * panel.num_actions, max_cells=500)
+    # Next states must be in the table too, or V would be needed where it has no entry.
     tabular = tabular and bool((cells.locate(seen) >= 0).all())
     basis = Indicators() if tabular else BASIS
     features = basis.fit(panel.state, _nothing, key=key_basis)
@@ -182,6 +183,7 @@ def _next_features(panel: Panel, features: AbstractFeatures, ridge: float):
         weighted = here[chosen] * weight[chosen, None]
         gram = weighted.T @ here[chosen] + penalty(width, ridge)
         moment = weighted.T @ (there - here)[chosen]
+        # The identity plus the regressed change, see above.
         ahead[index] = np.eye(width) + np.linalg.lstsq(gram, moment, rcond=1e-13)[0]
     return ahead
 

@@ -122,7 +122,7 @@ class SPLGD(AbstractBaseline):
             problem,
             discount=self.discount,
             temperature=self.temperature,
-            ridge=self.ridge / problem.num_rows,
+            ridge=self.ridge / problem.num_rows,  # the likelihood there is a mean
             max_steps=self.max_steps,
             tol=self.tol,
         )
@@ -162,6 +162,7 @@ class LinearFeatures:
         if state_only:
             columns = np.zeros((panel.num_actions, 0))
         else:
+            # Without the first action's: psi has a constant already.
             columns = np.eye(panel.num_actions)[:, 1:] if intercepts else _numbers(panel)
         taken = Scaling.of(columns[panel.action])
         return cls(Scaling.of(panel.state), taken(columns))

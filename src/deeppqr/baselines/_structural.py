@@ -111,6 +111,7 @@ class Problem:
         $$f_a + \gamma P_a (I - \gamma P_\pi)^{-1} \sum_b \pi_b f_b.$$
         """
         transition = self.law.transition
+        # All columns with one factorisation: features and known parts alike.
         system = self.system(policy)
         stock = np.linalg.solve(system, np.einsum("sa,sak->sk", policy, flow))
         return flow + self.discount * transition @ stock
@@ -125,6 +126,7 @@ def build_problem(
     panel: Panel, reward: LinearReward, law: AbstractLaw, discount: float, scale: float
 ) -> Problem:
     """The problem that a panel poses; `scale` is the temperature."""
+    # The law says which states there are: some may have no decisions in the panel.
     cells, law_fit = law.fit(panel)
     design = reward.design(cells.states, panel.num_actions)
     return Problem(

@@ -129,6 +129,7 @@ class Basis:
             state = panel.state[panel.action == action]
             count = int(np.clip(len(state) // rows_per_knot, 1, number))
             share = np.linspace(0, 1, count)
+            # unique, since quantiles of discrete states coincide.
             columns = [np.unique(np.quantile(x, share)) for x in state.T if len(x)]
             blocks.append(tuple(columns))
         return cls(tuple(blocks))
@@ -157,7 +158,7 @@ class Flow(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Ahead:
-    """What follows a decision, as coefficients of the basis."""
+    """Expected discounted features and shocks after a decision, as basis coefficients."""
 
     settings: TDCCP
     policy: AbstractPolicy
@@ -182,6 +183,8 @@ class Ahead:
         rows = np.flatnonzero(panel.has_next)
         after = panel.next_state[rows]
         log_policy = policy.log_prob(after)
+        # The mean over the estimated policy at the next state, not the action seen there:
+        # the same expectation with less noise.
         mix = np.exp(log_policy)
         flow = _flow(settings.reward, after, panel.num_actions)
         shocks = flow.known - settings.temperature * log_policy

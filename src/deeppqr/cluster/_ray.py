@@ -63,6 +63,8 @@ class RayCluster(Executor):
             shared, here = ray.put(_pickled(call)), _installed()
             running, left = {}, iter(enumerate(items))
             while True:
+                # Submitted as workers become free, so that a large list of items does not
+                # wait in the cluster's memory.
                 room = None if self.workers is None else self.workers - len(running)
                 for position, item in islice(left, room):
                     running[task.remote(shared, _pickled(item), here)] = position
@@ -92,6 +94,7 @@ def run_item(call: bytes, item: bytes, expected: dict[str, str]) -> Any:
 
     from ray import cloudpickle
 
+    # Checked by the task itself: machines may join the cluster at any time.
     here = _installed()
     differences = [
         f"{name} {here.get(name)} where this one has {value}"

@@ -42,6 +42,7 @@ def connected(address: str | None, workers: int | None) -> Iterator[Session]:
     with environment(QUIET):
         import ray
 
+    # The user's own connection is used as it is, and left open.
     if ray.is_initialized():
         _refuse_other_cluster(address)
         yield Session()

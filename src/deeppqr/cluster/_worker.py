@@ -22,6 +22,7 @@ def serve(connection: Connection) -> None:
     """Work until the other end of the connection is closed."""
     if hasattr(signal, "pthread_sigmask"):  # SIGINT stays blocked: the parent ends us
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    # In a thread, because the main one may be inside a computation for minutes.
     threading.Thread(target=_exit_with_parent, daemon=True).start()
     try:
         connection.send_bytes(READY)

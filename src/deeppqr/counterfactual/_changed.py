@@ -54,6 +54,7 @@ class ChangedStates:
                 "Bands need `replicates`: fit.counterfactual(..., replicates=200)."
             )
         at = (slice(None), *self._at(quantity, action))
+        # The band of one quantity and action, over all scenarios.
         part = Bootstrap(
             self.bootstrap.estimate[at],
             self.bootstrap.draws[(slice(None), *at)],
@@ -195,6 +196,7 @@ def changed_states(
     else:
         start = encoding.encode_any(states)
         weight = np.ones(len(start))
+    # The states as seen come first, so that every scenario can be compared with them.
     scenarios = {AS_SEEN: encoding.decode(start), **_scenarios(fit, start, change)}
     statistic = MeansAt(tuple(scenarios.values()), weight)
     draws = None

@@ -83,7 +83,7 @@ def _rows_near(panel: Panel, start, states, scale: np.ndarray) -> int:
     if len(moved) == 0:
         return len(panel)
     new = np.unique(states[:, moved], axis=0)
-    new = new[:: max(1, len(new) // 200)]
+    new = new[:: max(1, len(new) // 200)]  # a mean over 200 values is close enough
     close = [
         (np.abs(panel.state[:, moved] - values) <= NEAR * scale[moved]).all(axis=1).sum()
         for values in new

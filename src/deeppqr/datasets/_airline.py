@@ -147,6 +147,7 @@ def _read(period: int) -> "pl.DataFrame":
 
     name = f"airline{period}.csv"
     path = Source("airline", name, URL + name, SHA256[period]).path()
+    # As R writes tables: missing is NA, and the first column holds unnamed row numbers.
     return pl.read_csv(path, null_values="NA", infer_schema_length=None).drop("")
 
 

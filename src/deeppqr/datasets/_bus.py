@@ -152,6 +152,7 @@ def bus(
     import polars as pl
 
     _check_positive("bins", bins)
+    # Without the first month, as Rust's likelihood: 8,156 decisions in groups 1-4.
     frame = bus_frame(groups, bin_width=bin_width).filter(pl.col("period") > 0)
     labels = pl.col("replace").replace_strict({0: "keep", 1: "replace"})
     frame = frame.with_columns(
@@ -191,6 +192,7 @@ def bus_increments(
 
 def _read(group: BusGroup) -> Float[np.ndarray, "bus entry"]:
     path: Path = group.source.path()
+    # Numbers of one bus after those of another; the shape is that of Rust's documentation.
     values = np.array(path.read_text(encoding="ascii").split(), dtype=np.float64)
     return values.reshape(group.buses, group.entries)
 

@@ -28,6 +28,7 @@ class Source:
         subfolder named after the dataset. Otherwise the file is downloaded once and
         kept in the user's cache.
         """
+        # A local copy first, so that machines without a network can work.
         return self._beside() or self._cached()
 
     def _beside(self) -> Path | None:

@@ -154,6 +154,7 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
     states do not help to predict the actions and no reward can be learned from them.
     """
     judged = ~np.isnan(policy.held_out)
+    # Scores of the policy as it is used: a probability of zero would make the mean -inf.
     floor = np.log(used.floor) if isinstance(used, Clipped) else -np.inf
     held_out = np.maximum(policy.held_out[judged], floor)
     gain = held_out - log_shares(panel)[panel.action[judged]]
@@ -176,6 +177,7 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
 
 
 def _equation(solution: AnchorSolution, spread: float) -> list[Diagnostic]:
+    # Relative to how much V varies: its level cancels in rewards, up to the discount.
     relative = solution.residual / max(spread, 1e-12)
     figures = [
         Diagnostic(
@@ -219,6 +221,8 @@ def _amplification(panel: Panel, value: AnchoredValue) -> Diagnostic:
 
 def _anchor_residual(raw_reward, anchor: int, anchor_reward) -> Diagnostic:
     gap = np.abs(raw_reward[:, anchor] - anchor_reward)
+    # Judged against the size of the rewards to be estimated; a large gap beside large
+    # rewards does little harm.
     others = np.delete(raw_reward, anchor, axis=1) - anchor_reward[:, None]
     size = float(np.sqrt(np.nanmean(others**2)))
     typical = float(np.sqrt(np.nanmean(gap**2)))
@@ -236,6 +240,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> list[Diagnosti
     unknown = np.isnan(np.delete(raw_reward, anchor, axis=1))
     if not unknown.any():
         return []
+    # Over the panel's rows: a pair never seen in a rare state matters little.
     share = float(np.average(unknown.mean(axis=1), weights=panel.weight))
     return [
         Diagnostic(
@@ -249,7 +254,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> list[Diagnosti
 
 
 def _restriction(panel: Panel, policy: PolicyFit, explained) -> list[Diagnostic]:
-    """What it costs held-out units that a reward of limited complexity explains them."""
+    """The held-out log-likelihood that the reward's limited complexity costs."""
     if explained is None:
         return []
     judged = ~(np.isnan(policy.held_out) | np.isnan(explained))

@@ -85,6 +85,7 @@ class _AnchorRows:
         rows = (panel.action == value.anchor) & panel.is_transition
         goes = panel.has_next[rows] & ~panel.terminal[rows]
         state, next_state = panel.state[rows], panel.next_state[rows][goes]
+        # h from V itself, so that policy's and g's parts need not be added up here.
         ahead = lambda at: (value(at).value - _bonus(value, at)) / value.discount
         residual = -ahead(state)
         residual[goes] += value(next_state).value  # V = b + discount h
@@ -125,6 +126,7 @@ def _renewal(value, policy, rows: _AnchorRows, own, clusters: Clusters) -> np.nd
     $$dh = \{w_i\,(b(s'_i) + \gamma h - h) + \textstyle\sum_A w\,db(s')\}
     / \textstyle\sum_A w\,(1 - \gamma 1).$$
     """
+    # The derivative of the renewal's scalar equation in h.
     lasting = float(rows.weight @ (1 - value.discount * rows.goes))
     direct = _per_row(len(clusters.code), rows.at, rows.weight * rows.residual / lasting)
     _check_equation(value, rows, np.zeros(len(rows.at), np.int64), 1)
@@ -144,6 +146,7 @@ def _table(value, policy, rows: _AnchorRows, own, clusters, cells: Cells) -> np.
         (share[goes], (source[goes], cells.require(rows.next_state))),
         shape=(len(cells), len(cells)),
     )
+    # Factored once for all clusters, whose influences are columns of the right side.
     system = splu(
         sparse.identity(len(cells), format="csc") - value.discount * moves.tocsc()
     )

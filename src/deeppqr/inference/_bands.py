@@ -70,6 +70,7 @@ def sup_t_bands(
     """
     check_level(level)
     error = np.sqrt(np.diag(covariance))
+    # States without error, such as the anchor's, would divide by zero; they need no band.
     vary = error > 0
     root = _root(covariance[np.ix_(vary, vary)] / np.outer(error[vary], error[vary]))
     draws = np.random.default_rng(seed).normal(size=(NUM_DRAWS, root.shape[1])) @ root.T
@@ -122,4 +123,5 @@ def _band(states, estimate, error, away: np.ndarray, level: float) -> Bands:
 def _root(correlation: np.ndarray) -> np.ndarray:
     """A square root of a matrix that may be singular."""
     values, vectors = np.linalg.eigh(correlation)
+    # Not Cholesky, which fails for curves with fewer clusters than states.
     return vectors * np.sqrt(np.maximum(values, 0.0))

@@ -26,12 +26,9 @@ if TYPE_CHECKING:
 
 Statistic = Callable[["Fit"], Any]
 MIN_UNITS = 2  # with one unit every replicate is the panel itself
-
-
+# Errors that resampling can cause in correct code: an action that is no longer taken, a
+# singular system, a statistic that divides by zero. Other exceptions are bugs and raised.
 EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
-"""What resampling can do to sound work: an action that is no longer taken, a system that is
-singular, a statistic that divides by zero. Other exceptions are mistakes in somebody's code
-and are raised."""
 
 
 class Failure(NamedTuple):
@@ -184,6 +181,7 @@ def bootstrap(
         estimate = statistic(model.fit(panel))
     chosen = _executor(workers, executor)
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
+    # Tabular replicates are solved together; what that cannot do is refitted one by one.
     found = quick_draws(model, panel, statistic, seed, numbers)
     left = [number for number in numbers if number not in found]
     found = sorted([*found.items(), *_run(task, left, chosen)], key=lambda one: one[0])
@@ -237,6 +235,8 @@ class _Replicate:
                 warnings.simplefilter("ignore", WeakOverlapWarning)
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
+        # A replicate may lack an action or a state. It is counted as failed and reported,
+        # since leaving such replicates out in silence makes errors too small.
         except EXPECTED as problem:
             return Failure(number, f"{type(problem).__name__}: {problem}")
         if not np.isfinite(value).all():
@@ -262,6 +262,7 @@ def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
     rows = np.concatenate(parts)
     labels, unit = np.unique(np.concatenate(units), return_inverse=True)
     names = [(panel.unit_labels[i % panel.num_units], i // panel.num_units) for i in labels]
+    # Stable, so that each copy's rows stay in time order.
     order = np.argsort(unit, kind="stable")
     rows, unit = rows[order], unit[order].astype(np.int64)
     return replace(

@@ -57,6 +57,7 @@ class Realised:
         after = panel.next_state[rows][goes]
         outcome = value(state).q[np.arange(len(state)), action]
         outcome[goes] -= value.discount * value(after).value
+        # Sparse throughout: a row touches its own state, its next one and two counts.
         spread = sparse.csr_array(
             (np.ones(len(after)), (np.flatnonzero(goes), np.arange(len(after)))),
             shape=(len(state), len(after)),
@@ -77,6 +78,7 @@ class Realised:
         """
         weight = self.panel.weight[self.rows]
         weighted = columns * weight[:, None]
+        # Indicators that exclude each other have a diagonal Gram matrix.
         if sparse.issparse(columns):
             mass = np.asarray(weighted.sum(axis=0)).ravel()
             seen = np.where(mass > 0, mass, np.nan)
@@ -89,6 +91,8 @@ class Realised:
             residual = self.outcome - columns @ np.nan_to_num(beta)
             direct = sparse.csr_array(weighted * residual[:, None])
             own = self.clusters.sum(self._everywhere(direct))
+            # First-stage errors enter through the mean derivative of the outcomes, summed
+            # over rows before it meets the clusters' scores: small matrices only.
             slope = weighted.T @ self.jacobian
             slope = slope.toarray() if sparse.issparse(slope) else np.asarray(slope)
             influence = solve(own.T + slope @ self.score.score.T).T
@@ -146,6 +150,7 @@ class RewardInfluence:
                 f"`weight` must have one entry per state and action, {self.reward.shape}, "
                 f"but its shape is {weight.shape}."
             )
+        # NaN times zero is NaN, so pairs never seen are left out rather than multiplied.
         used = weight != 0
         if self.unseen[used].any():
             cell, action = np.argwhere(used & self.unseen)[0]
@@ -219,6 +224,7 @@ def reward_influence(fit: "Fit", panel: Panel, *, by_row: bool = False) -> Rewar
     states = panel.encoding.decode(cells.states)
     reward = fit.reward(states)
     found[:, anchor], influence[:, :, anchor] = reward[:, anchor], 0.0
+    # The regression on indicators must reproduce the fit's table, or the panel is another.
     if not np.allclose(found, reward, rtol=1e-6, atol=1e-6, equal_nan=True):
         raise NoInfluenceFunction(OTHER_PANEL.format(what="reward"))
     rows = np.bincount(pair, panel.weight[realised.rows], size).reshape(shape)

@@ -44,6 +44,7 @@ class FrequencyScore:
         count = count.reshape(num_cells, num_actions)
         smoothed = count + policy.smoothing * shares
         share = smoothed / np.maximum(smoothed.sum(axis=1, keepdims=True), 1e-300)
+        # Counted from another panel, the table would differ; the influence would be wrong.
         if np.abs(share - np.exp(policy.table)).max() > 1e-8:
             raise NoInfluenceFunction(OTHER_PANEL.format(what="policy"))
         rows = np.arange(len(panel))
@@ -118,6 +119,7 @@ class LogitScore:
             ]
             for a in range(first, prob.shape[1])
         ]
+        # scikit-learn does not penalise intercepts, which are the last column here.
         penalised = np.append(np.full(columns.shape[1] - 1, policy.ridge), 0.0)
         penalty = np.tile(penalised, prob.shape[1] - first)
         # A constant added to all intercepts changes no probability, so the Hessian is
@@ -158,7 +160,8 @@ class KnownScore:
 
 PolicyScore = FrequencyScore | LogitScore | KnownScore
 # Standard errors by which a logit's coefficients may differ from the optimum on this
-# panel. The optimiser's tolerance is far below it, a fit to another panel far above.
+# panel. The optimiser's tolerance is far below it, a fit to another panel far above; twice
+# the value accepts the same fits in the two projections of tests/pinned.
 MAX_STEP = 0.5
 OTHER_PANEL = (
     "The {what} is not the one that this panel gives. Pass the panel that the fit was made "

@@ -29,9 +29,12 @@ if TYPE_CHECKING:
     from .._fit import Fit
     from ..report._estimates import Estimates
 
-# Rows behind an estimated reward for the normal approximation to be trusted.
+# Rows behind an estimated reward for the normal approximation to be trusted, by the usual
+# rule of thumb. At 40 the two projections of tests/pinned are the same.
 MIN_ROWS = 20.0
-# Clusters needed for each estimate that is weighted by their covariance.
+# Clusters needed for each estimate that is weighted by their covariance: an estimated
+# covariance of q estimates has an inverse that is too large by about q / clusters. Doubled,
+# the projections of the bus with known costs and of Rust's group 4 are the same.
 CLUSTERS_PER_MOMENT = 4
 
 
@@ -179,6 +182,7 @@ def project(
 def _influenced(fit: "Fit", panel: Panel, features: Features, min_rows) -> Moments:
     """Rewards cell by cell where clusters are many enough for that, else columns."""
     if table_of(fit) is not None:
+        # Cells make no assumption on how rewards vary, but there may be many of them.
         moments = _cell_moments(fit, panel, features, min_rows)
         if moments.clusters > CLUSTERS_PER_MOMENT * len(moments.beta):
             return moments
@@ -259,6 +263,7 @@ def _bootstrapped(fit, panel, features: Features, **refits: Any) -> Moments:
         **refits,
         estimate=pull @ fit.reward(states)[np.arange(len(states)), panel.action[rows]],
     )
+    # The covariance is known from the units or from the draws, whichever are fewer.
     clusters = min(Clusters.of(panel).count, len(result.draws))
     return Moments(
         result.estimate,
@@ -296,6 +301,7 @@ def _match(moments: Moments, weight: str, names: tuple[str, ...]):
         growth = free * (free - 1) / ((free - extra) * (free - extra - 1))
         found = theta_root @ root @ beta, growth * theta_root @ theta_root.T
         return *found, "optimally weighted"
+    # The sandwich: any weights are consistent where the form is right.
     pull = np.linalg.solve(design.T @ moments.metric @ design, design.T @ moments.metric)
     how = f"weighted by visits, {why}" if weight == "auto" else "weighted by visits"
     return pull @ beta, pull @ covariance @ pull.T, how
@@ -314,6 +320,7 @@ def specification_test(moments: Moments) -> SpecificationTest | None:
     left = root @ moments.beta
     left = left - design @ np.linalg.lstsq(design, left, rcond=None)[0]
     statistic = float(left @ left)
+    # Hotelling's T squared as an F; a chi-squared would reject too often with few clusters.
     scaled = statistic * (free - extra + 1) / (free * extra)
     return SpecificationTest(statistic, extra, float(f.sf(scaled, extra, free - extra + 1)))
 

@@ -36,6 +36,7 @@ MAX_ENTRIES = 20_000_000
 
 def draw_units(num_units: int, seed: int, replicate: int):
     """How often a replicate draws each unit, and the seed of its fit."""
+    # Seeded by the replicate's number, so that it is the same in any process and order.
     rng = np.random.default_rng([seed, replicate])
     drawn = rng.integers(num_units, size=num_units)
     return np.bincount(drawn, minlength=num_units), int(rng.integers(2**31))
@@ -66,7 +67,7 @@ class RewardAt:
         return self.of(fit.reward(self.states))
 
     def of(self, reward: PerAction) -> np.ndarray:
-        """What is asked of the rewards at the states."""
+        """The statistic of a table of rewards at the states."""
         if self.action is not None:
             reward = reward[np.arange(len(reward)), self.action]
         return reward if self.pull is None else self.pull @ reward
@@ -96,8 +97,8 @@ def quick_draws(
 ) -> dict[int, np.ndarray]:
     """Draws of `RewardAt` by number, of the replicates that counting can do.
 
-    A replicate in which something was never seen is left to be fitted, and to fail or
-    not, in its own words.
+    A replicate in which something was never seen is left out here and refitted, so that
+    it succeeds or fails, with its message, like any other model.
     """
     if not isinstance(statistic, RewardAt) or not _is_counted(model, panel):
         return {}

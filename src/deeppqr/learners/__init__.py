@@ -1,1 +1,1 @@
-"""What the stages learn with: networks, boosted trees, bases, scaling. All private."""
+"""Learners that the stages share: networks, boosted trees, bases, scaling. All private."""

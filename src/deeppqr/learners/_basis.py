@@ -56,6 +56,7 @@ class RandomFeatures(AbstractBasis):
         key_weight, key_bias = jr.split(key)
         dim = state.shape[1]
         count = min(self.count, len(state) // 5)
+        # Drawn in float32 by JAX and used in float64 by the host's linear algebra.
         weight = np.asarray(jr.normal(key_weight, (dim, count)), np.float64)
         bias = np.asarray(jr.normal(key_bias, (count,)), np.float64)
         bare = RidgeFeatures(
@@ -122,12 +123,14 @@ class CellIndicators(AbstractFeatures):
         del log_prob
         cell = self.cells.require(state)
         columns = (cell[:, None] == np.arange(len(self.cells))).astype(np.float64)
+        # In place of the first cell's indicator, which the constant makes redundant.
         columns[:, 0] = 1.0
         return columns
 
 
 def penalty(num_features: int, ridge: float) -> Float[np.ndarray, "feature feature"]:
     """The ridge penalty: `ridge` pseudo-rows of zero, with the constant left free."""
+    # The level of V is of order 1 / (1 - discount): shrinking it would bias everything.
     diagonal = np.full(num_features, ridge)
     diagonal[0] = 0.0
     return np.diag(diagonal)

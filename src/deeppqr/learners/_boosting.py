@@ -66,6 +66,7 @@ class BoostedTrees:
         learn = ~held_out & (weight > 0)
         mass = np.bincount(label[learn], weight[learn], num_classes)
         seen = mass > 0
+        # One pseudo-row for each class that does not occur, so that log pi stays finite.
         seen_share = float(mass.sum() / (mass.sum() + np.sum(~seen)))
         if seen.sum() < 2:
             return _constant(seen, seen_share)
@@ -130,6 +131,7 @@ class BoostedTrees:
         # Half a pseudo-row per class (Jeffreys' prior) bounds the log-probabilities; a
         # whole one moves rewards on the paper world by 0.05 of their standard deviation.
         value = np.log(mass + 0.5)
+        # The same tree once per class, since boosted trees have one score each.
         return cls(
             Trees.pack([sklearn_nodes(tree)] * num_classes),
             np.ascontiguousarray(value.T),

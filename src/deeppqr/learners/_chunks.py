@@ -37,6 +37,7 @@ def in_compiled_chunks(
     for first in range(0, max(len(rows), 1), MAX_COMPILED):
         part = rows[first : first + MAX_COMPILED]
         size = max(MIN_COMPILED, 1 << (len(part) - 1).bit_length())
+        # Padded with zeros, whose outputs are cut off: XLA compiles for each new shape.
         padded = np.zeros((size, rows.shape[1]), rows.dtype)
         padded[: len(part)] = part
         values = np.asarray(function(jnp.asarray(padded)), dtype=np.float64)

@@ -24,6 +24,7 @@ def seeded(estimator: Any, *, key: PRNGKeyArray) -> Any:
 
 def fit_weighted(estimator: Any, inputs: np.ndarray, target: np.ndarray, weight) -> None:
     """Fit with sample weights if rows differ in weight; raise if it takes none."""
+    # Equal weights change nothing, and some estimators take none.
     if np.all(weight == weight[0]):
         estimator.fit(inputs, target)
         return

@@ -10,9 +10,9 @@ from jaxtyping import Float, Int
 from .._stored import stored
 from ._chunks import row_slices
 
+# Rows that go through the trees at once: their columns and partial results stay in the
+# processor's second-level cache. Half or twice as many take as long.
 CACHED_ROWS = 8_192
-"""Rows that go through the trees at once: their columns and partial results stay in the
-processor's second-level cache. Half or twice as many take as long."""
 
 
 class Nodes(NamedTuple):

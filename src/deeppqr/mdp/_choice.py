@@ -42,6 +42,7 @@ def simulate_choices(
     for t in range(horizon):
         value = q(path[t])
         shocks = gumbel_shocks(value.shape, temperature=temperature, rng=rng)
+        # Exact maximisation after seeing the shocks; its frequencies are the softmax of Q.
         action[t] = (value + shocks).argmax(axis=1)
         path[t + 1] = world.next_states(path[t], action[t], rng)
     return panel_of_paths(world, path, action)

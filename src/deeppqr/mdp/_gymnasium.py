@@ -156,6 +156,7 @@ class FittedReward(gymnasium.Wrapper):
         if self._state is None:
             raise DataError("An episode must begin with `env.reset()` before `env.step`.")
         rewards = self._rewards(tuple(self._state[0]))
+        # Before the step: the reward belongs to the state in which the agent acted.
         reward = float(rewards[action - self._first_action])
         observation, paid, terminated, truncated, info = self.env.step(action)
         self._state = as_state(observation)
@@ -175,7 +176,7 @@ def action_labels(env: gymnasium.Env) -> tuple[int, ...]:
             "The environment's actions must be Discrete, but they are "
             f"{env.action_space}. Wrap it so that an action is one of a few choices."
         )
-    first = int(env.action_space.start)
+    first = int(env.action_space.start)  # Discrete spaces may begin at another number
     return tuple(range(first, first + int(env.action_space.n)))
 
 

@@ -69,6 +69,7 @@ class Law:
 
     def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
         answer = self.function(state, action)
+        # A tuple is (next states, probabilities); an array alone is a certain next state.
         if isinstance(answer, tuple):
             found, probability = (np.asarray(part, np.float64) for part in answer)
             if found.ndim != 3 or probability.shape != found.shape[:2]:

@@ -46,6 +46,7 @@ class Clusters:
                 f"clustered by {number} blocks of consecutive rows, since there "
                 f"{'is 1 unit' if len(units) == 1 else f'are {len(units)} units'} only"
             )
+        # Rows without weight get a number beyond the last cluster; `sum` skips it.
         every = np.full(len(panel), number, dtype=np.int64)
         every[counted] = code
         return cls(every, number, note)
@@ -60,6 +61,7 @@ class Clusters:
         kept = np.flatnonzero(self.code < self.count)
         pairs = (self.code[kept], kept)
         shape = (self.count, len(self.code))
+        # A product with the membership matrix works for dense and sparse rows alike.
         total = sparse.csr_array((np.ones(len(kept)), pairs), shape=shape) @ rows
         return total.toarray() if sparse.issparse(total) else np.asarray(total)
 

@@ -168,6 +168,7 @@ def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
 def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> None:
     if spec.kind == "categorical":
         code_of = {level: code for code, level in enumerate(spec.categories)}
+        # -1 for unknown and for missing categories, which are told apart below.
         codes = np.array([code_of.get(value, -1) for value in values.tolist()], int)
         missing = np.array([_is_missing(value) for value in values.tolist()], bool)
         unseen = (codes < 0) & ~missing

@@ -173,6 +173,7 @@ class Panel:
         if state_names is None:
             state_names = [f"x{i + 1}" for i in range(state.shape[1])]
         refuse_repeated(state_names)
+        # From here on arrays and frames are the same: named columns.
         columns["state"] = columns_of_array(state, state_names)
         columns["next_state"] = columns_of_array(next_state, state_names)
         return cls(**validate(RawDecisions(**columns), actions=actions))
@@ -253,6 +254,7 @@ class Panel:
     @property
     def effective_units(self) -> float:
         """Kish's effective number of units: few heavy units count as few."""
+        # (sum w)^2 / sum w^2 over units: equal units count in full, one heavy unit as one.
         total = np.bincount(self.unit, weights=self.weight)
         return float(total.sum() ** 2 / (total**2).sum())
 
@@ -325,6 +327,7 @@ class Panel:
 
 def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") -> int:
     """The place of a label among the actions."""
+    # By equality, so that 1, 1.0 and NumPy's 1 are the same label.
     for index, candidate in enumerate(actions):
         if candidate == label:
             return index
@@ -363,6 +366,7 @@ def read_file(path: str | Path):
         raise DataError(f"There is no file {path.name} in {folder}{where}.")
     try:
         return reader(path)
+    # The first line alone: polars adds paragraphs on its own options.
     except (pl.exceptions.PolarsError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise DataError(f"{path} could not be read: {reason}") from problem

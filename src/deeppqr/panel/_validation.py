@@ -92,6 +92,7 @@ def validate(
 
 def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
     """Distinct labels in natural order, as Python values, and each entry's index."""
+    # Numbers and dates sort in NumPy; labels of mixed types need Python's comparison.
     if values.dtype != object:
         levels, codes = np.unique(values, return_inverse=True)
         return levels.tolist(), codes.astype(np.int64)
@@ -193,6 +194,7 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
 
 def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
     """Whether, in sorted order, the row after this one is the unit's next period."""
+    # Rows are sorted by unit and time here, so the next row of the unit comes next.
     follows = np.append(np.diff(unit[order]) == 0, False) & ~ended
     if raw.time is None:
         return follows
@@ -249,6 +251,7 @@ def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
         describe_row=raw.describe_row,
         missing_allowed=absent.all(axis=0) | ended,
     )
+    # After the end a recorded state, such as a reset's, is not the next state.
     next_state[ended | np.isnan(next_state).any(axis=1)] = np.nan
     return next_state
 

@@ -56,6 +56,7 @@ Candidate = Frequency | Logit | Network | Boosted
 
 def _candidates(panel: Panel, counted: bool) -> dict[str, Candidate]:
     candidates: dict[str, Candidate] = {"logit": Logit()}
+    # Of degree one and two in d variables: (d + 2 choose 2), less the constant.
     num_monomials = comb(panel.state.shape[1] + 2, 2) - 1
     affordable = len(panel) * num_monomials <= MAX_PRODUCTS
     if num_monomials <= MAX_MONOMIALS and affordable:
@@ -90,6 +91,7 @@ def _single_member(model: Network | Boosted) -> Network | Boosted:
 def _score_without(model: Frequency | Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
     """Log-probabilities of some rows' actions by a fit on the others."""
     rest = panel.select(~out)
+    # As in `cross_validate`: no model of all actions without rows of one of them.
     if len(np.unique(rest.action)) < panel.num_actions:
         return log_shares(rest)[panel.action[out]]
     fitted = model.tabulate(rest) if isinstance(model, Frequency) else model.maximise(rest)

@@ -10,6 +10,7 @@ from .._shapes import PerAction
 def calibrate(energy: PerAction, action: np.ndarray, weight: np.ndarray) -> float:
     """The factor on held-out energies that maximises their likelihood."""
 
+    # In logs, so that factors of 1/2 and 2 are equally far from one.
     def loss(log_factor: float) -> float:
         scores = log_softmax(np.exp(log_factor) * energy, axis=1)
         return -float(np.average(scores[np.arange(len(action)), action], weights=weight))

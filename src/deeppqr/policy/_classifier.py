@@ -26,6 +26,7 @@ class Classifier(AbstractPolicyEstimator):
     estimator: Any
 
     def fit(self, panel, *, key):
+        # Another key than the folds', which every estimator draws from `key` itself.
         key_seed = jr.fold_in(key, 1)
 
         def maximise(part: Panel) -> ClassifierPolicy:

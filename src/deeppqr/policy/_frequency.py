@@ -44,6 +44,7 @@ class Frequency(AbstractPolicyEstimator):
         count = cells.tally(panel.state, panel.action, panel.num_actions, panel.weight)
         shares = np.exp(log_shares(panel))
         smoothed = count + self.smoothing * shares
+        # Without smoothing an action never taken has log-probability -inf, see `clip`.
         with np.errstate(divide="ignore"):
             table = np.log(smoothed / smoothed.sum(axis=1, keepdims=True))
         return FrequencyPolicy(cells, table, np.log(shares), self.smoothing)
@@ -61,5 +62,6 @@ class FrequencyPolicy(AbstractPolicy):
     """The `smoothing` it was fitted with, which its influence function needs."""
 
     def log_prob(self, state):
+        # Not `require`: next states in which nobody decided need a policy as well.
         cell = self.cells.locate(state)
         return np.where(cell[:, None] >= 0, self.table[cell], self.elsewhere)

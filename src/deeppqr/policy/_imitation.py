@@ -97,6 +97,7 @@ class ImitationAIRL(AbstractPolicyEstimator):
         from stable_baselines3 import PPO  # pyright: ignore[reportMissingImports]
         from stable_baselines3.common.vec_env import DummyVecEnv  # pyright: ignore[reportMissingImports]
 
+        # In this process: small environments lose more to pickling than they gain.
         envs = DummyVecEnv([self.env_factory] * self.num_envs)
         _check_spaces(envs, panel)
         torch.manual_seed(seed)
@@ -113,6 +114,7 @@ class ImitationAIRL(AbstractPolicyEstimator):
         reward_net = BasicShapedRewardNet(
             envs.observation_space, envs.action_space, discount_factor=self.discount
         )
+        # imitation always writes logs; they go to a folder that is deleted.
         with tempfile.TemporaryDirectory() as folder:
             trainer = AIRL(
                 demonstrations=_demonstrations(panel, rows, envs.observation_space),
@@ -126,6 +128,8 @@ class ImitationAIRL(AbstractPolicyEstimator):
                 custom_logger=logger.configure(folder, format_strs=[]),
                 allow_variable_horizon=self.variable_horizon,
             )
+            # imitation's generator earns f alone. PPO's own entropy bonus is no substitute:
+            # it counts the current step and not the entropy of later ones.
             if self.entropy:
                 trainer.venv_train.reward_fn = _soft_reward(reward_net, generator)
             trainer.train(self.total_timesteps)

@@ -47,6 +47,7 @@ class Network(AbstractPolicyEstimator):
         )
         energy = ensemble(panel.state)
         judged = fold < members
+        # Each row's outputs by the member that held its unit out.
         held_out = energy[fold[judged], judged]
         factor = 1.0
         if self.calibrate:

@@ -102,6 +102,7 @@ class Estimates:
         for name, value, error in zip(
             self.names, self.values, self.standard_errors, strict=True
         ):
+            # Zero variance means fixed, not estimated precisely: no z and no interval.
             error = float(error) if error > 0 else float("nan")
             z = float(value) / error
             p = float(2 * norm.sf(abs(z)))  # 1 - cdf would lose all digits beyond z = 8
@@ -207,8 +208,7 @@ def decimals(error: float, value: float) -> int:
     scale = error if error > 0 else abs(value)
     if not scale > 0 or not np.isfinite(scale):
         return 4
-    # Three significant digits of the standard error, at least four decimals, as most
-    # journals print them.
+    # Three significant digits of the standard error, and four decimals at least.
     return int(np.clip(2 - np.floor(np.log10(scale)), 4, 12))
 
 

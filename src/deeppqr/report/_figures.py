@@ -39,7 +39,7 @@ def scatter_rewards(
         for axis, (name, estimate) in zip(axes[0], estimates.items(), strict=True):
             axis.plot(limits, limits, color="0.3", linewidth=0.8, zorder=3)
             for index, label in enumerate(actions):
-                if label != anchor:
+                if label != anchor:  # its reward is known, and would lie on the line
                     axis.scatter(
                         truth[shown, index],
                         estimate[shown, index],

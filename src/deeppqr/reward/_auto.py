@@ -43,6 +43,7 @@ class Auto(AbstractRewardEstimator):
         joint = self.joint.fit(panel, value, key=key)
         if self.policy_scores is None or joint.held_out is None:
             return joint
+        # Rows that both have scored without their unit.
         judged = ~(np.isnan(self.policy_scores) | np.isnan(joint.held_out))
         weight = panel.weight[judged]
         policy, explained = self.policy_scores[judged], joint.held_out[judged]
@@ -66,5 +67,6 @@ class Auto(AbstractRewardEstimator):
 def _is_counted(panel: Panel) -> bool:
     if not few_states(panel.state, rows_per_cell=COUNTED * panel.num_actions):
         return False
+    # Rows without weight, as in bootstrap replicates, do not count.
     used = panel.select(panel.weight > 0)
     return fewest_rows(used.state, used.action, used.num_actions) >= COUNTED

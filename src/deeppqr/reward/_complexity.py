@@ -42,6 +42,7 @@ def choose_level(choices: Choices, basis: RewardBasis | GivenBasis, fold: Codes)
     the best one's (a form of the one-standard-error rule of cross-validation).
     """
     if isinstance(basis, GivenBasis):
+        # The user's features are the model: no choice of complexity and no shrinkage.
         judged = _judge(choices, basis.group, fold, shrink=False)
         mean = float(np.average(judged.scores, weights=choices.weight))
         return Chosen(judged.theta, "given features", judged, (("given", mean),))
@@ -82,6 +83,7 @@ def choose_grouping(choices: Choices, basis: RewardBasis, fold: Codes) -> Reward
         freer = score(basis, every)
         if clearly_better(freer, best, choices.weight):
             chosen, used, best = basis, every, freer
+    # Greedy, from few penalties to many: each must earn its place on held-out units.
     for apart in APART[1:]:
         candidate = replace(chosen, apart=apart)
         scores = score(candidate, used)

@@ -30,6 +30,7 @@ class Decisions:
             every = np.arange(len(panel))
             return cls(panel.state, panel.action, panel.weight, fold, every, every)
         cells = Cells.of(panel.state)
+        # By fold as well, so that a fold can still be held out after pooling.
         keys = np.stack([cells.locate(panel.state), panel.action, fold], axis=1)
         pooled, at = np.unique(keys, axis=0, return_inverse=True)
         at = at.reshape(-1)
@@ -48,6 +49,7 @@ class Decisions:
         step = max(1, len(self.action) // number)
         if step == 1:
             return self
+        # Evenly and not at random: the same rows for every seed, and all units.
         rows = slice(0, None, step)
         kept = self.at % step == 0
         return Decisions(

@@ -57,7 +57,7 @@ class ValueGap:
 @stored
 @dataclass(frozen=True, eq=False)
 class DepartureBonus:
-    """What feeds the anchor's equation of a departure: -delta(anchor) and the gap."""
+    """The bonus in the anchor's equation of a departure: -delta(anchor) plus the gap."""
 
     surprise: LogProbBonus
     gap: ValueGap
@@ -69,7 +69,7 @@ class DepartureBonus:
 @stored
 @dataclass(frozen=True, eq=False)
 class DepartureValue(AbstractValue):
-    """What a departure adds to Q, and the U whose expectation follows."""
+    """The departure's Q and W, and the U whose expectation enters them."""
 
     policy: Departure
     continuation: AbstractStateFunction
@@ -80,6 +80,7 @@ class DepartureValue(AbstractValue):
     def __call__(self, state: States) -> Evaluated:
         departure = self.policy.log_prob(state)
         ahead = self.discount * self.continuation(state, departure)
+        # As in `AnchoredValue`, at temperature one with g = 0 and delta in place of log pi.
         added = ahead - departure[:, self.anchor]
         zero = np.zeros(len(state))
         return Evaluated(
@@ -134,6 +135,7 @@ def correct(
         value.anchor,
         discount=value.discount,
     )
+    # The data choose the solver again: the departure may need another than log pi does.
     added = AnchorAuto().solve(problem, key=key_anchor).continuation
     left = DepartureValue(departure, added, gap, value.anchor, value.discount)
     extra = RE().fit(panel, left, key=key_reward)  # pyright: ignore

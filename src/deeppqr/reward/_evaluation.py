@@ -72,6 +72,7 @@ class PolicyEvaluation:
 
     def project(self, gains: Gains, features: AbstractFeatures) -> Projected:
         """V of each column of gains, by the projected equation."""
+        # The law's expectation of all features at once; then averaged over the policy.
         columns = lambda state: features(state, self.policy.log_prob(state))
         ahead = self.law.ahead(columns)
 
@@ -85,6 +86,7 @@ class PolicyEvaluation:
         width = columns(self.state[:1]).shape[1]
         here, after, earned = np.split(found, [width, 2 * width], axis=1)
         system = here.T @ (here - self.discount * after) + penalty(width, RIDGE)
+        # lstsq and not solve: hidden units of networks may be collinear.
         weight = np.linalg.lstsq(system, here.T @ earned, rcond=1e-13)[0]
         return Projected(features, self.policy, weight)
 

@@ -138,6 +138,8 @@ class Joint(AbstractRewardEstimator):
             if isinstance(basis, RewardBasis):
                 direction = steepest_directions(basis, fit.theta, problem.decisions.state)
                 basis = bends_along(basis, panel.state, direction)
+            # Random directions join only in the last round: they have no part in finding
+            # the learned one.
             last = turn == self.rounds - 1
             if last and isinstance(basis, RewardBasis):
                 basis = with_random_bends(basis, panel.state, key=key_bends)
@@ -170,7 +172,7 @@ class BasisReward(AbstractReward):
 @stored
 @dataclass(frozen=True, eq=False)
 class RewardGains:
-    """What a step earns under the policy, in units of the temperature.
+    """The expected flow of a step under the policy, in units of the temperature.
 
     A column for each feature of the reward and one for the rest: the policy's entropy
     and the anchor's known reward. With `theta`, their sum.
@@ -223,6 +225,7 @@ class _Task:
             found = discount * ahead(state)
             found[:, :, :-1] += basis(state)
             found[:, anchor, -1] += self.value.anchor_reward(state) / self.value.temperature
+            # Differences to the anchor: softmax does not change, and its reward is known.
             return found - found[:, [anchor]]
 
         found = in_chunks(columns, decisions.state)
@@ -235,6 +238,7 @@ class _Task:
         """Networks that imitate the value just found, for their hidden units."""
         state = self.panel.state
         target = in_chunks(problem.one_step(theta), state)[:, 0]
+        # Standardised for float32; only hidden units are used, so no scale is undone.
         level, unit = float(target.mean()), float(target.std()) or 1.0
         return train(
             state,
@@ -275,6 +279,7 @@ class _LogitProblem:
     def narrowed(self, basis: RewardBasis) -> "_LogitProblem":
         """The same logit on a basis without the free shapes, or with other groups."""
         assert isinstance(self.basis, RewardBasis)
+        # V is linear in the features, so leaving some out needs no new solve.
         if len(basis.group) == len(self.basis.group):
             return replace(self, basis=basis)
         used = ~self.basis.is_free

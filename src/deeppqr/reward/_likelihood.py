@@ -93,6 +93,7 @@ class Likelihood(AbstractRewardEstimator):
         def offset(state: np.ndarray) -> np.ndarray:
             found = value.discount * ahead(state)[:, :, 0]
             found[:, value.anchor] += value.anchor_reward(state) / value.temperature
+            # Differences to the anchor, which softmax does not see.
             return found - found[:, [value.anchor]]
 
         if callable(self.model):
@@ -118,6 +119,7 @@ class Likelihood(AbstractRewardEstimator):
                 jnp.asarray(scores), action
             )
 
+        # A member per fold at least, so that every row has one that did not see its unit.
         training = replace(self.training, members=max(self.training.members, FOLDS))
         ensemble = train(
             panel.state,
@@ -146,7 +148,7 @@ def fit_offset_logit(
     *,
     key: PRNGKeyArray,
 ) -> tuple[BasisReward, PerRow, str]:
-    """A reward linear in features, given what else speaks for each action; the score of
+    """A reward linear in features, given an offset for each action; the score of
     each row without its fold; and a note."""
     decisions = Decisions.of(panel, fold)
 
@@ -157,6 +159,7 @@ def fit_offset_logit(
     if features is not None:
         basis = GivenBasis.of(panel, features, anchor)
     else:
+        # One round and no networks: V is given here and does not change with the reward.
         few = decisions.thinned(ROWS)
         basis = linear_basis(panel, anchor)
         basis = choose_grouping(build_logit(basis, few), basis, few.fold)

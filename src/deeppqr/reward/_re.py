@@ -15,6 +15,7 @@ class RE(AbstractRewardEstimator):
     def fit(self, panel, value, *, key):
         if few_states(panel.state, rows_per_cell=2 * panel.num_actions):
             rows = panel.is_transition
+            # A table with an empty cell would leave rewards NaN; regression fills them.
             cells = Cells.of(panel.state)
             if cells.tally(panel.state[rows], panel.action[rows], panel.num_actions).all():
                 return Table().fit(panel, value, key=key)

@@ -23,7 +23,7 @@ class ChoicePolicy(AbstractPolicy):
     reward: AbstractReward
     ahead: AbstractAhead
     value: AnchoredValue
-    """What the reward was found with."""
+    """The value that the reward was estimated with."""
 
     def log_prob(self, state):
         known = self.value
@@ -34,7 +34,7 @@ class ChoicePolicy(AbstractPolicy):
 @stored
 @dataclass(frozen=True, eq=False)
 class AnchorAhead(AbstractStateFunction):
-    """What follows the anchor, by a law of the next state."""
+    """The anchor's continuation under a law of the next state."""
 
     ahead: AbstractAhead
     anchor: int
@@ -74,6 +74,8 @@ def refine(
     value: AnchoredValue, reward: AbstractReward, ahead: AbstractAhead
 ) -> AnchoredValue:
     """The value at which policy, Q and reward agree: Q = r + discount h."""
+    # The first stage's policy is replaced: two policies in one fit would give a Q, V and r
+    # that do not satisfy the Bellman equation together.
     return replace(
         value,
         policy=ChoicePolicy(reward, ahead, value),

@@ -50,6 +50,7 @@ class Linear(AbstractRewardEstimator):
         ridge = 0.0 if isinstance(self.basis, Indicators) else self.ridge
         theta = np.zeros((columns.shape[1], panel.num_actions))
         for index in range(panel.num_actions):
+            # Actions apart, each with the same features.
             rows = action == index
             weighted = columns[rows] * weight[rows, None]
             gram = weighted.T @ columns[rows] + penalty(columns.shape[1], ridge)

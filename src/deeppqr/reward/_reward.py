@@ -62,6 +62,7 @@ class AbstractRewardEstimator(ABC):
 
 def next_values(panel: Panel, value: AbstractValue) -> PerRow:
     """V(s') in the rows that are transitions; zero where the process ended."""
+    # NaN elsewhere, so that a row without a next state cannot be used by mistake.
     ahead = np.full(len(panel), np.nan)
     ahead[panel.has_next] = value(panel.next_state[panel.has_next]).value
     ahead[panel.terminal] = 0.0

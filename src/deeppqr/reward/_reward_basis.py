@@ -24,9 +24,9 @@ from ._ridge_logit import FREE
 # twelve, rewards move by up to 0.006 of their standard deviation on the paper world and the
 # random table; over twice the range by up to 0.10.
 KNOTS = np.linspace(-2.0, 2.0, 6)
-# tanh functions along random directions. With 60, rewards move by 3e-5 of their standard
-# deviation on the paper world by joint estimation, and not on Rust's group 4; by likelihood
-# on 1,500 decisions they are then chosen over learned directions: rewards move by 0.42.
+# tanh functions along random directions. With 60, rewards by joint estimation move by 3e-5
+# of their standard deviation on the paper world, and not on Rust's group 4. By likelihood
+# with 1,500 decisions random directions are then chosen, and rewards move by 0.42.
 NUM_RIDGES = 30
 FREE_SHAPE = 2  # the group of shapes with one coefficient per action
 # Products with two-valued variables; beyond this none are used. 300 are 25 such variables,
@@ -144,6 +144,8 @@ class RewardBasis:
         )
         standard = self.scaling(state)
         simple = _with_constant(standard)
+        # Linear parts are taken out, so that without bends the linear coefficients still
+        # mean the same.
         bends = np.tanh(standard @ direction - offset)
         removed = np.linalg.lstsq(simple, bends, rcond=1e-10)[0]
         size = float((bends - simple @ removed).std(axis=0).mean())
@@ -198,6 +200,7 @@ def _pairs(state: States, standard: States) -> tuple[np.ndarray, np.ndarray, np.
     simple, product = _with_constant(standard), _products(standard, pair)
     removed = np.linalg.lstsq(simple, product, rcond=1e-10)[0]
     left = (product - simple @ removed).std(axis=0)
+    # A product of two indicators of one category is zero, or linear in the others.
     new = left > 1e-6 * np.maximum(product.std(axis=0), 1e-300)
     return pair[new], removed[:, new], left[new]
 
@@ -213,6 +216,7 @@ def _with_constant(standard: np.ndarray) -> np.ndarray:
 def _numeric(actions: tuple[Any, ...]) -> bool:
     """Whether the actions are numbers, and enough of them for a line to save anything."""
     numbers = all(isinstance(a, Real) and not isinstance(a, bool) for a in actions)
+    # With three actions a line and a parabola are as many coefficients as intercepts.
     return numbers and len(actions) >= 4
 
 
@@ -222,6 +226,7 @@ def _action_shapes(actions, anchor: int) -> tuple[np.ndarray, np.ndarray]:
         return apart, np.zeros(len(apart), dtype=np.int64)
     distance = np.array([float(a) for a in actions]) - float(actions[anchor])
     line = distance / np.abs(distance).max()
+    # The parabola orthogonal to the line, so that their penalties do not compete.
     curve = line**2 - line * (line**3).sum() / (line**2).sum()
     shapes = np.stack([line, curve / np.abs(curve).max()])
     group = np.concatenate([[0, 1], np.full(len(apart), FREE_SHAPE)])
@@ -259,6 +264,8 @@ def steepest_directions(
 ) -> Float[np.ndarray, "state_feature direction"]:
     """Directions along which a reward changes most: of the mean outer product of its
     gradients, the leading eigenvectors, scaled to unit spread over the states."""
+    # Finite differences in standard deviations: the basis has no derivative of its own, and
+    # only directions are needed.
     step = 1e-3
     reward = basis(state) @ theta
     slopes = []
@@ -278,7 +285,7 @@ def steepest_directions(
 def checked_features(
     given: Any, state: States, num_actions: int
 ) -> Float[np.ndarray, "row action feature"]:
-    """What a user's `features` returned for some states, refusing what cannot be used."""
+    """The array that a user's `features` returned, its shape and values checked."""
     found = np.asarray(given, dtype=np.float64)
     if found.ndim == 2:
         found = found[:, :, None]

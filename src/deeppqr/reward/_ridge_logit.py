@@ -43,7 +43,7 @@ class RidgeLogit:
 
 @dataclass(frozen=True, eq=False)
 class Choices:
-    """Observed choices with what speaks for each alternative."""
+    """Observed choices with the regressors and the offset of each alternative."""
 
     design: Float[np.ndarray, "row action feature"]
     offset: PerAction
@@ -74,6 +74,7 @@ class Choices:
         rows = np.arange(len(self.action)) if rows is None else rows
         number = self.design.shape[2]
         gradient, hessian = np.zeros(number), np.zeros((number, number))
+        # In chunks: the weighted design would otherwise be a second copy of it.
         for first in range(0, len(rows), ROWS_AT_ONCE):
             at = rows[first : first + ROWS_AT_ONCE]
             x, weight = self.design[at], self.weight[at]
@@ -118,6 +119,8 @@ def fit_ridge_logit(
         diagonal = _diagonal(penalty, group)
         step = np.linalg.solve(hessian + np.diag(diagonal), right) - theta
         slope = float(step @ (gradient - diagonal * theta))
+        # Newton's full step where the likelihood agrees; halved where the quadratic
+        # approximation overshoots.
         theta = _search(choices, diagonal, theta, step, slope)
         if slope < 1e-3:  # the expected gain of the next step, in nats over all rows
             break
@@ -166,11 +169,12 @@ def _search(choices: Choices, penalty, theta, step, slope: float) -> np.ndarray:
 def held_out_predictor(
     choices: Choices, fit: RidgeLogit, group: Int[np.ndarray, " feature"], fold: Codes
 ) -> PerAction:
-    """What speaks for each alternative, beside the offset, by coefficients and penalties
-    found without the row's fold."""
+    """Each alternative's linear predictor, without the offset, by coefficients and
+    penalties found without the row's fold."""
     predictor = np.empty_like(choices.offset)
     for number in np.unique(fold):
         out = fold == number
+        # Penalties are chosen again without the fold: reusing them would leak it.
         without = fit_ridge_logit(choices.select(~out), group, start=fit)
         predictor[out] = choices.design[out] @ without.theta
     return predictor

@@ -56,6 +56,7 @@ class KnownLaw(AbstractRewardEstimator):
 
     def fit(self, panel, value, *, key):
         del key
+        # Once for all states: the common draw does not depend on the state.
         common = self.transition.common_mean(lambda state: value(state).value)
         reward = LawReward(self.transition, panel.actions, common, value.discount)
         how = "exact expectation under the known law"
@@ -98,5 +99,6 @@ class TableReward(AbstractReward):
     discount: float
 
     def __call__(self, state, value):
+        # States outside the table raise: nothing is known of where actions lead there.
         ahead = self.continuation[self.cells.require(state)]
         return value(state).q - self.discount * ahead

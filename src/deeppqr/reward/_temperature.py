@@ -92,6 +92,8 @@ def select_temperature(
             f"{len(given)} were: {sorted(given)}."
         )
     ((name, target),) = given.items()
+    # An average is affine in the temperature and has one solution; extremes are piecewise
+    # linear and convex or concave.
     if name == "average":
         slope, level = np.average(bare, weights=weight), np.average(known, weights=weight)
         temperature = (target - level) / slope if slope != 0 else np.inf
@@ -111,7 +113,7 @@ def _crossing(gap: Callable[[float], float]) -> float:
     """The largest temperature at which the gap changes sign, or NaN.
 
     A maximum of lines may fall before it rises; beyond the last crossing the reward
-    scales with the temperature, as it should.
+    scales with the temperature.
     """
     # A grid first, because there may be several crossings: twenty points per decade.
     grid = np.concatenate([[0.0], np.geomspace(1e-6, 1e6, 241)])

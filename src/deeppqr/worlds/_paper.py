@@ -127,11 +127,11 @@ class PaperWorld:
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
     def shaped_reward(self, states, anchor: int) -> PerAction:
-        r"""What the decisions say of the reward, if `anchor` is believed to earn nothing.
+        r"""The reward that PQR identifies if `anchor` is assumed to earn zero.
 
         $$r(s,a) + \phi(s) - \gamma E[\phi(s')|s,a], \qquad
         \phi(s) = -r(s,a^A) + \gamma E[\phi(s')|s,a^A].$$
-        It explains the decisions as well as r does, and is r where the belief is right.
+        It implies the same decisions as r, and equals r if the assumption holds.
 
         References
         ----------
@@ -140,6 +140,7 @@ class PaperWorld:
         states = self._check(states)
         lines = self._lines(self.jump_states)
         level, slope = self._shaping(lines, anchor)[:, lines.home].mean(axis=1)
+        # phi at a jump is its own mean: one scalar equation, as for J.
         jump = level / (1 - slope)
         lines = self._lines(states)
         level, slope = self._shaping(lines, anchor)
@@ -222,6 +223,7 @@ class PaperWorld:
         tenths = np.arange(start[-1]) - start[line] + low[line]
         weight = self.omega[:-1]
         index = ((states @ weight)[line] + tenths / 10 * weight.sum()) / self.p
+        # Points of a line are consecutive, a tenth apart, so steps are shifts of the index.
         target = np.arange(start[-1])[:, None] + SHIFT
         inside = (target >= start[line, None]) & (target < start[line + 1, None])
         reward = self._reward_along(index)

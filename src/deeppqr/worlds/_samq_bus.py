@@ -126,6 +126,7 @@ class SamqBus:
     def _advantage(self) -> Float[np.ndarray, " node"]:
         """D at the nodes, by Newton's method in W; its residual falls to rounding."""
         continuation = self.discount * self._mean_ahead()
+        # W(0) is W at the first node, so its coefficient is a column of the matrix.
         continuation[:, 0] -= self.discount
         excess, best = np.zeros(len(self._nodes)), np.inf
         for step in range(100):
@@ -152,6 +153,7 @@ class SamqBus:
         return mean
 
     def _advantage_at(self, mileage: np.ndarray) -> np.ndarray:
+        # Beyond the edge W vanishes and the equation is explicit; inside, interpolate.
         advantage = INCOME - mileage - self.discount * self._excess(self._advantage[0])
         inside = np.flatnonzero(mileage <= self._edge)
         for first in range(0, len(inside), POINTS_AT_ONCE):
