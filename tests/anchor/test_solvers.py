@@ -260,3 +260,31 @@ def test_messages(tabular):
         deeppqr.PQR(discount=0.9, anchor=0, anchor_value="neural")
     with pytest.raises(DataError, match='`weights` must be "neighbours" or "forest"'):
         Averager("grid").solve(problem_of(*tabular), key=jr.key(0))
+
+
+def test_neighbours_are_found_on_one_thread_from_a_tree_grown_once(tabular, monkeypatch):
+    """A worker process is promised one core; a prediction needs no new tree."""
+    from deeppqr.anchor import _averager
+
+    grown, queries = [], []
+
+    class Tree(_averager.cKDTree):
+        def __init__(self, points):
+            grown.append(len(points))
+            super().__init__(points)
+
+        def query(self, *arguments, **options):
+            queries.append(options.get("workers", 1))
+            return super().query(*arguments, **options)
+
+    monkeypatch.setattr(_averager, "cKDTree", Tree)
+    _, panel = tabular
+    model = deeppqr.PQR(
+        discount=0.9, anchor=0, policy="frequency", anchor_value="averager", reward="table"
+    )
+    fit = model.fit(panel)
+    before = len(grown)
+    for _ in range(3):
+        fit.value(panel.state[:10])
+    assert len(grown) == before
+    assert set(queries) == {1}
