@@ -11,7 +11,7 @@ from ..panel._panel import Panel
 from ._complexity import clearly_better
 from ._departure import correct
 from ._joint import Joint
-from ._re import RE
+from ._regression import RE
 from ._reward import AbstractRewardEstimator
 
 # Folded into the key where a correction draws its features.

@@ -24,8 +24,8 @@ from ..anchor._problem import AbstractStateFunction, LogProbBonus
 from ..anchor._value import AbstractValue, AnchoredValue, Evaluated, anchor_problem
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy
-from ._re import RE
 from ._refined import FixedFunction
+from ._regression import RE
 from ._reward import AbstractReward, RewardFit
 
 

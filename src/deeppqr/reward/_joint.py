@@ -38,8 +38,8 @@ from ..transition._transition import AbstractTransition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._evaluation import OneStep, PolicyEvaluation, Projected
-from ._re import RE
 from ._refined import refine
+from ._regression import RE
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 from ._reward_basis import (
     GivenBasis,

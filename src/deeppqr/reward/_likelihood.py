@@ -30,8 +30,8 @@ from ..transition._choice import learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._joint import FOLDS, BasisReward
-from ._re import RE
 from ._refined import refine
+from ._regression import RE
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 from ._reward_basis import (
     GivenBasis,

@@ -26,9 +26,11 @@ from ..learners._basis import (
 )
 from ..learners._network import Ensemble, Training, chosen_squared_error, train
 from ..learners._sklearn import fit_weighted, seeded
+from ..panel._cells import Cells, few_states
 from ..panel._panel import Panel
 from ..panel._split import unit_folds
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
+from ._table import Table
 
 
 @dataclass(frozen=True)
@@ -149,6 +151,20 @@ class RegressorReward(AbstractReward):
             return np.empty((0, len(self.estimators)))
         change = [np.ravel(model.predict(state)) for model in self.estimators]
         return _reward(value(state), np.stack(change, axis=1), self.discount)
+
+
+@dataclass(frozen=True)
+class RE(AbstractRewardEstimator):
+    """Means where every action was taken in every distinct state, else linear."""
+
+    def fit(self, panel, value, *, key):
+        if few_states(panel.state, rows_per_cell=2 * panel.num_actions):
+            rows = panel.is_transition
+            # A table with an empty cell would leave rewards NaN; regression fills them.
+            cells = Cells.of(panel.state)
+            if cells.tally(panel.state[rows], panel.action[rows], panel.num_actions).all():
+                return Table().fit(panel, value, key=key)
+        return Linear().fit(panel, value, key=key)
 
 
 def _targets(panel: Panel, value: AbstractValue):

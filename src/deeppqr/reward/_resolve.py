@@ -8,8 +8,7 @@ from ..learners._sklearn import refuse_class, refuse_classifier
 from ._auto import Auto
 from ._joint import Joint
 from ._likelihood import Likelihood
-from ._re import RE
-from ._regression import Linear, Network, Regressor
+from ._regression import RE, Linear, Network, Regressor
 from ._reward import AbstractRewardEstimator
 from ._table import Table
 
