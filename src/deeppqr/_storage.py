@@ -61,13 +61,12 @@ def load(
     policy: Any = None,
     transition: Any = None,
     reward_features: Any = None,
-    reward: Any = None,
 ) -> Fit:
     """Read a fit that `Fit.save` wrote; nothing in the folder is executed.
 
     Functions are not stored: the arguments are those the fit was made with, where they
-    were functions. `reward_features` are the `features` that a reward was known to be
-    linear in; `reward` is what a class of rewards of your own returned.
+    were functions; `reward_features` are the `features` that a reward was known to be
+    linear in.
     """
     folder = Path(folder)
     header = _read_header(folder)
@@ -76,7 +75,6 @@ def load(
         "policy": policy,
         "transition": transition,
         "reward_features": reward_features,
-        "reward": reward,
     }
     reader = _Reader(folder, header, {k: f for k, f in functions.items() if f is not None})
     try:

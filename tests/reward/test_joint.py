@@ -103,12 +103,9 @@ def test_a_known_form_on_the_buses(tmp_path):
     np.testing.assert_array_equal(loaded.reward(at), fit.reward(at))
 
 
-@pytest.mark.parametrize(
-    "model", ["linear", pytest.param("network", marks=pytest.mark.slow)]
-)
-def test_the_likelihood_step_is_far_better_than_zero(paper, model, tmp_path):
+def test_the_likelihood_step_is_far_better_than_zero(paper, tmp_path):
     world, panel = paper
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Likelihood(model)).fit(
+    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward=Likelihood()).fit(
         panel
     )
     # One step from the logit's value: 0.23 to 0.38 on panels of seeds 7 to 9.
@@ -173,8 +170,6 @@ def test_where_all_can_be_counted_nothing_else_is_tried():
 def test_messages(paper):
     with pytest.raises(DataError, match="`rounds` must be at least 1"):
         Joint(rounds=0)
-    with pytest.raises(DataError, match="`model` must be"):
-        Likelihood("forest")
     _, panel = paper
     wrong = Joint(features=lambda states: np.ones(3))
     with pytest.raises(DataError, match="`features` must return"):
