@@ -1,8 +1,8 @@
 """The documentation's examples: run, compared with what the page shows, or refilled.
 
 A page's `python` blocks run top to bottom in one namespace; a `text` block right after
-one is its output. `python tests/doc_examples.py README.md docs/*.md` writes the outputs
-of this run into the pages.
+one is its output. `python tests/doc_examples.py README.md docs/reference/*.md` writes the
+outputs of this run into the pages.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ import warnings
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```\n)?", re.M | re.S
 )
