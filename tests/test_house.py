@@ -11,7 +11,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "src" / "deeppqr"
 sys.path.insert(0, str(ROOT / "benchmarks"))
 
-import house  # noqa: E402  (a script beside the package)
+import house  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 ORDER = (
     *("_errors", "_shapes", "_stored", "_messages", "_random", "_files", "_stage_names"),

@@ -46,7 +46,7 @@ def test_two_classes_of_one_name_are_refused():
 class _Refuted(Auto):
     """`Auto` judged against scores of our own, whatever the policy's are."""
 
-    def judged_against(self, held_out):
+    def with_policy_scores(self, held_out):
         return self
 
 

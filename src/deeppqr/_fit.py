@@ -139,10 +139,10 @@ class Fit:
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
         if not (isinstance(self.reward_function, AffineReward) or scales):
             raise DataError(
-                "This reward was estimated in one part, at one temperature: the known "
-                "reward of the anchor does not scale with it, and the rest does. Fit again "
-                "with the temperature you want, as in PQR(..., temperature=2.0), or "
-                'without features of your own, as with reward="joint".'
+                "A reward of given `features` cannot be rescaled to another temperature "
+                "where the anchor's reward is not zero: that reward does not scale with it, "
+                "and the rest was estimated with it. Fit again at the temperature you want, "
+                "as in PQR(..., temperature=2.0), or without `features`."
             )
 
     def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":

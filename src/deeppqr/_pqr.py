@@ -151,49 +151,53 @@ class PQR:
         """Estimate the policy, the anchor's value and the reward from a panel."""
         require_panel(panel)
         anchor = check_identified(panel, self.anchor)
-        known_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
+        anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
         key_policy, key_anchor, key_reward = jr.split(jr.key(self.seed), 3)
         clock = _Clock()
 
-        policy = resolve_policy(self.policy).fit(panel, key=key_policy)
-        estimate = clip(policy.policy, panel, floor=self.clip)
+        policy_fit = resolve_policy(self.policy).fit(panel, key=key_policy)
+        policy = clip(policy_fit.policy, panel, floor=self.clip)
         clock.lap("policy")
         solution, value = self._solve(
-            anchor_solver, panel, estimate, known_reward, anchor, key=key_anchor
+            anchor_solver, panel, policy, anchor_reward, anchor, key=key_anchor
         )
         clock.lap("anchor_value")
-        reward_estimator = reward_estimator.judged_against(policy.held_out)
-        reward = reward_estimator.fit(panel, value, key=key_reward)
+        reward_estimator = reward_estimator.with_policy_scores(policy_fit.held_out)
+        reward_fit = reward_estimator.fit(panel, value, key=key_reward)
         clock.lap("reward")
 
-        raw = reward.reward(panel.state, value)
-        diagnostics = diagnose(panel, policy, solution, value, raw, reward.held_out)
+        raw = reward_fit.reward(panel.state, value)
+        diagnostics = diagnose(panel, policy_fit, solution, value, raw, reward_fit.held_out)
         clock.lap("diagnostics")
         warn_of_weak_overlap(diagnostics)
         return Fit(
-            reward.value or value,
-            reward.reward,
+            # Estimated by likelihood, a reward comes with the policy and value that follow
+            # from it; by regression, those of the first two stages stay.
+            reward_fit.value or value,
+            reward_fit.reward,
             panel.encoding,
             panel.actions,
             diagnostics,
-            _stage_notes(policy, solution, reward.note),
+            _stage_notes(policy_fit, solution, reward_fit.note),
             self._provenance(panel, clock, solution, with_known(value, panel.state, raw)),
             self,
         )
 
-    def _solve(self, solver, panel: Panel, policy, known_reward, anchor: int, *, key):
+    def _solve(self, solver, panel: Panel, policy, anchor_reward, anchor: int, *, key):
         """The anchor's equation, once for the policy's part of the value, once for g's."""
-        pose = partial(anchor_problem, panel, policy, anchor=anchor, discount=self.discount)
-        solution = solver.solve(pose(bonus=LogProbBonus(policy, anchor)), key=key)
+        problem = partial(
+            anchor_problem, panel, policy, anchor=anchor, discount=self.discount
+        )
+        solution = solver.solve(problem(bonus=LogProbBonus(policy, anchor)), key=key)
         known = None
-        if not known_reward.is_zero:
-            known = solver.solve(pose(bonus=known_reward), key=key)
+        if not anchor_reward.is_zero:
+            known = solver.solve(problem(bonus=anchor_reward), key=key)
         value = AnchoredValue(
             policy,
             solution.continuation,
             known and known.continuation,
-            known_reward,
+            anchor_reward,
             anchor,
             discount=self.discount,
             temperature=self.temperature,

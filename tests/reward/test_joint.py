@@ -94,7 +94,7 @@ def test_a_known_form_on_the_buses(tmp_path):
     at = np.array([[4.0]])
     # The standard error of theta in a sample of this size is about 0.01.
     assert -fit.reward(at)[0, 0] / 4 == pytest.approx(1.0, abs=0.04)
-    with pytest.raises(DataError, match="estimated in one part, at one temperature"):
+    with pytest.raises(DataError, match="given `features` cannot be rescaled"):
         fit.at_temperature(2.0)
     folder = fit.save(tmp_path / "fit")
     with pytest.raises(StorageError, match="reward_features"):
@@ -119,7 +119,7 @@ def test_the_likelihood_step_is_far_better_than_zero(paper, tmp_path):
 class _Refuted(Auto):
     """`Auto` judged against scores of our own, whatever the policy's are."""
 
-    def judged_against(self, held_out):
+    def with_policy_scores(self, held_out):
         return self
 
 

@@ -81,7 +81,7 @@ def test_one_part_with_a_known_reward_is_refused(paper):
     quick = deeppqr.reward.Joint(features=action_shapes, rounds=1, training=None)
     stages = {"policy": "logit", "anchor_value": "linear", "reward": quick}
     fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=0.1, **stages).fit(few)
-    message = r"estimated in one part, at one temperature.*temperature=2\.0"
+    message = r"given `features` cannot be rescaled.*temperature=2\.0"
     with pytest.raises(DataError, match=message):
         fit.at_temperature(2.0)
     with pytest.raises(DataError, match=message):

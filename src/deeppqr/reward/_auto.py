@@ -60,7 +60,7 @@ class Auto(AbstractRewardEstimator):
     def known_part(self):
         return RE()
 
-    def judged_against(self, held_out):
+    def with_policy_scores(self, held_out):
         return replace(self, policy_scores=held_out)
 
 

@@ -20,9 +20,9 @@ class Decisions:
     fold: Codes
     """Units of one fold are held out together."""
     panel_row: Int[np.ndarray, " panel_row"]
-    """Rows of the panel that are among these decisions ..."""
+    """Rows of the panel that are among these decisions."""
     at: Int[np.ndarray, " panel_row"]
-    """... and where."""
+    """For each of them, its place among the decisions."""
 
     @classmethod
     def of(cls, panel: Panel, fold: Codes) -> "Decisions":

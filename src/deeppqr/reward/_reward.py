@@ -41,15 +41,15 @@ class AbstractRewardEstimator(ABC):
 
     @property
     def is_affine(self) -> bool:
-        """Whether the reward may be estimated in the two parts that the temperature
-        scales."""
+        """Whether the reward may be estimated in two parts: one proportional to the
+        temperature, and one due to g."""
         return True
 
     def known_part(self) -> "AbstractRewardEstimator":
         """The estimator of what g adds to the reward."""
         return self
 
-    def judged_against(self, held_out: np.ndarray) -> "AbstractRewardEstimator":
+    def with_policy_scores(self, held_out: np.ndarray) -> "AbstractRewardEstimator":
         """The estimator told how well the policy predicts held-out units."""
         del held_out
         return self
