@@ -140,9 +140,9 @@ class Fit:
         if not (isinstance(self.reward_function, AffineReward) or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "
-                "where the anchor's reward is not zero: that reward does not scale with it, "
-                "and the rest was estimated with it. Fit again at the temperature you want, "
-                "as in PQR(..., temperature=2.0), or without `features`."
+                "where the anchor's reward is not zero, as that reward does not scale with "
+                "it. Fit again at the temperature you want, as in PQR(..., "
+                "temperature=2.0), or without `features`."
             )
 
     def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":
