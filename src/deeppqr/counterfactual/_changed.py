@@ -18,6 +18,7 @@ from ..inference._bands import Bands
 from ..inference._bootstrap import Bootstrap, bootstrap, require_model
 from ..panel._panel import Panel, require_panel
 from ..panel._user_function import call_with_states
+from ..report._layout import WIDTH, decimal, framed
 from ._support import Support, find_support
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Change = Mapping[str, Any] | Callable[[np.ndarray], Any]
 AS_SEEN = "as seen"
 QUANTITIES = ("reward", "probability")
-WIDTH = 78  # of the printed table, so that it fits a terminal of 80 columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +98,15 @@ class ChangedStates:
         for row in rows:
             line = f"{row['scenario']:<{wide}}  {row['action']!s:<{act}}"
             for quantity, size, digits in (("reward", 9, 3), ("probability", 13, 4)):
-                line += _decimal(row[quantity], digits).rjust(size)
+                line += decimal(row[quantity], digits).rjust(size)
                 if self._has_bands:
                     ends = (row[f"{quantity}_low"], row[f"{quantity}_high"])
-                    line += "".join(_decimal(end, digits).rjust(9) for end in ends)
+                    line += "".join(decimal(end, digits).rjust(9) for end in ends)
             body.append(line if row["scenario"] == AS_SEEN else f"{line}  {row['mark']}")
         width = max(WIDTH, *map(len, body))
-        lines = ["Changed states".center(width).rstrip(), "=" * width, body[0]]
-        lines += ["-" * width, *body[1:], "-" * width]
-        for note in self._notes():
-            lines += textwrap.wrap(note, width, subsequent_indent="  ")
-        return "\n".join([*lines, "=" * width])
+        wrapped = (textwrap.wrap(n, width, subsequent_indent="  ") for n in self._notes())
+        notes = [line for lines in wrapped for line in lines]
+        return framed("Changed states", body[:1], body[1:], notes, width=width)
 
     def _notes(self) -> list[str]:
         said = [f"{each.mark}: {each}" for each in _worst(self.support)]
@@ -277,11 +275,6 @@ def _listed(values: Any) -> list[Any]:
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
         return [values]
     return list(values)
-
-
-def _decimal(figure: float, digits: int) -> str:
-    # Adding zero turns -0.0 into 0.0.
-    return f"{round(figure, digits) + 0.0:.{digits}f}"
 
 
 def _worst(support: tuple[Support, ...]) -> list[Support]:

@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from ._layout import columns, framed
 
 HEADINGS = ("estimate", "s.e.", "z", "p", "95% low", "95% high")
 # The 97.5 % quantile of the standard normal, here as a number because importing
@@ -167,19 +168,10 @@ def ruled(
     notes: Sequence[str] = (),
 ) -> str:
     """Lines of cells, headings first, aligned between rules; facts and notes below."""
-    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    printed = [
-        "  ".join(
-            cell.rjust(wide) if number else cell.ljust(wide)
-            for number, (cell, wide) in enumerate(zip(line, width, strict=True))
-        )
-        for line in lines
-    ]
-    rule = max(map(len, [title, *printed]))
-    parts = [title.center(rule).rstrip(), "=" * rule, printed[0], "-" * rule]
-    parts += printed[1:]
-    parts += ["-" * rule, *facts] if facts else []
-    return "\n".join([*parts, "=" * rule, *notes])
+    head, *body = columns(lines)
+    width = max(map(len, [title, head, *body]))
+    below = [facts] if facts else []
+    return "\n".join([framed(title, [head], body, *below, width=width), *notes])
 
 
 def latex_escape(text: str) -> str:

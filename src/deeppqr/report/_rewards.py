@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._shapes import PerAction, PerRow
+from ._layout import decimal
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -69,5 +70,4 @@ def _written(table: Float[np.ndarray, "action figure"]) -> list[list[str]]:
     if not 1e-6 < largest < 1e7:
         return [[f"{figure:.3g}" for figure in row] for row in table]
     digits = int(np.clip(3 - np.floor(np.log10(largest)), 0, 9))
-    # Adding zero turns -0.0 into 0.0.
-    return [[f"{round(each, digits) + 0.0:.{digits}f}" for each in row] for row in table]
+    return [[decimal(each, digits) for each in row] for row in table]
