@@ -115,14 +115,8 @@ def _check(
             f"action), but its shape is {reward.shape} and "
             f"{int((~np.isfinite(reward)).sum())} entries are not finite."
         )
-    num_states, num_actions = reward.shape[-2:]
-    if transition.shape != (num_states, num_actions, num_states):
-        raise DataError(
-            "`transition` must have the shape (state, action, next_state) = "
-            f"{(num_states, num_actions, num_states)} to match `reward`, but it has "
-            f"{transition.shape}."
-        )
-    check_transition(transition)
+    check_transition(transition, reward=reward)
+    num_actions = reward.shape[-1]
     # Under a logit policy every action has positive probability, so which states
     # communicate does not depend on the reward and is checked once.
     _check_one_class(transition.sum(axis=1) > 0)

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from ..panel._panel import Panel
-from ._simulate import World, generator, panel_of_paths, split_steps
+from ._simulate import World, simulate_rule
 
 ActionValues = Callable[[np.ndarray], np.ndarray]
 """From states to one column per action."""
@@ -33,18 +33,13 @@ def simulate_choices(
 
     $$a_t = \arg\max_a \{Q(s_t, a) + \varepsilon_t(a)\}.$$
     """
-    horizon = split_steps(steps, units)
-    rng = generator(seed)
-    start = world.initial_states(units, rng)
-    path = np.empty((horizon + 1, *start.shape))
-    action = np.empty((horizon, units), dtype=np.int64)
-    path[0] = start
-    for t in range(horizon):
-        value = q(path[t])
+
+    def choose(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        value = q(states)
         shocks = gumbel_shocks(value.shape, temperature=temperature, rng=rng)
-        action[t] = (value + shocks).argmax(axis=1)
-        path[t + 1] = world.next_states(path[t], action[t], rng)
-    return panel_of_paths(world, path, action)
+        return (value + shocks).argmax(axis=1)
+
+    return simulate_rule(world, choose, steps=steps, units=units, seed=seed)
 
 
 def policy_log_likelihood(panel: Panel, q: ActionValues, *, temperature: float) -> float:

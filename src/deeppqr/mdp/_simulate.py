@@ -1,5 +1,6 @@
 """Simulates decisions of a policy in a world, as a panel."""
 
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
@@ -35,17 +36,23 @@ def simulate(
     default the world's own optimal policy. The last row of each unit has a next state
     too, which was drawn like the others.
     """
+    log_policy = world.log_policy if policy is None else policy
+    choose = lambda states, rng: draw(np.exp(log_policy(states)), rng)
+    return simulate_rule(world, choose, steps=steps, units=units, seed=seed)
+
+
+def simulate_rule(
+    world: World, choose: Callable, *, steps: int, units: int, seed: int
+) -> Panel:
+    """Decisions by a rule: `choose(states, rng)` gives each state's action."""
     horizon = split_steps(steps, units)
     rng = generator(seed)
-    log_policy = world.log_policy if policy is None else policy
-    state = world.initial_states(units, rng)
-    path = np.empty((horizon + 1, *state.shape))
-    action = np.empty((horizon, units), dtype=np.int64)
-    path[0] = state
-    for t in range(horizon):
-        action[t] = draw(np.exp(log_policy(path[t])), rng)
-        path[t + 1] = world.next_states(path[t], action[t], rng)
-    return panel_of_paths(world, path, action)
+    path = [world.initial_states(units, rng)]
+    action = []
+    for _ in range(horizon):
+        action.append(choose(path[-1], rng))
+        path.append(world.next_states(path[-1], action[-1], rng))
+    return panel_of_paths(world, np.stack(path), np.stack(action))
 
 
 def generator(seed: int) -> np.random.Generator:

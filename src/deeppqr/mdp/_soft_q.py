@@ -59,9 +59,8 @@ class SoftQLearning:
         key_data, key_train = jr.split(jr.key(seed))
         state, action, after = self._explore(world, numpy_rng(key_data))
         earned = reward(state)[np.arange(len(state)), action]
-        return self.solve_transitions(
-            state, action, earned, after, len(world.actions), key=key_train
-        )
+        moves = (state, action, earned, after, len(world.actions))
+        return self.solve_transitions(*moves, key=key_train)
 
     def solve_env(self, env: Any, *, steps: int = 40_000, seed: int = 0) -> "SoftQFunction":
         """Learn Q in a Gymnasium environment with discrete actions, by random play."""
@@ -80,15 +79,9 @@ class SoftQLearning:
             reached.append(as_state(after))
             ended.append(terminated)
             state = env.reset()[0] if terminated or truncated else after
-        return self.solve_transitions(
-            np.concatenate(seen),
-            np.array(taken),
-            np.array(earned),
-            np.concatenate(reached),
-            len(labels),
-            terminal=np.array(ended),
-            key=jr.key(seed),
-        )
+        moves = (np.concatenate(seen), np.array(taken), np.array(earned))
+        moves = (*moves, np.concatenate(reached), len(labels))
+        return self.solve_transitions(*moves, terminal=np.array(ended), key=jr.key(seed))
 
     def solve_transitions(
         self, state, action, earned, after, num_actions: int, *, terminal=None, key

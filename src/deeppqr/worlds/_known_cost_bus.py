@@ -6,10 +6,11 @@ from functools import cached_property
 import numpy as np
 
 from .._errors import DataError
-from .._shapes import PerAction, PerRow, States
+from .._shapes import States
 from ..mdp._simulate import simulate
-from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
+from ..mdp._tabular import TabularMDP, check_preferences
 from ..panel._panel import Panel
+from ._tabular import AbstractTabularWorld
 
 # The design of [kang2025gladius]: twenty mileages, increments of 1 to 4 with probability
 # 1/4 each, a replacement cost of 5 against running costs equal to the mileage.
@@ -20,7 +21,7 @@ KEEP, REPLACE = 0, 1
 
 
 @dataclass(frozen=True, eq=False)
-class KnownCostBus:
+class KnownCostBus(AbstractTabularWorld):
     r"""Rust's bus with mileage 1..20 and a known cost of replacement, 5: the anchor.
 
     $$r(x, \text{keep}) = -x, \qquad r(x, \text{replace}) = -5.$$
@@ -78,22 +79,6 @@ class KnownCostBus:
             transition[mileage - 1, KEEP, reached - 1] += 1 / len(INCREMENTS)
         transition[:, REPLACE, 0] = 1.0
         return TabularMDP(reward, transition, self.discount, self.temperature)
-
-    @cached_property
-    def solution(self) -> SoftSolution:
-        return solve_soft(self.mdp)
-
-    def reward(self, states) -> PerAction:
-        return self.mdp.reward[self._cell(states)]
-
-    def q(self, states) -> PerAction:
-        return self.solution.q[self._cell(states)]
-
-    def value(self, states) -> PerRow:
-        return self.solution.value[self._cell(states)]
-
-    def log_policy(self, states) -> PerAction:
-        return self.solution.log_policy[self._cell(states)]
 
     def simulate(self, steps: int = 100_000, units: int = 1_000, seed: int = 1) -> Panel:
         """Decisions of the exactly optimal policy, every bus starting at mileage 1.

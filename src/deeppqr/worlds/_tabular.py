@@ -1,5 +1,6 @@
 """Worlds with finitely many states, which are numbered 0, 1, 2, ..."""
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -13,15 +14,37 @@ from ..mdp._tabular import SoftSolution, TabularMDP, solve_soft
 from ..panel._panel import Panel
 
 
-@dataclass(frozen=True, eq=False)
-class TabularWorld:
-    """A tabular decision problem with its exact solution; states are cell numbers."""
+class AbstractTabularWorld(ABC):
+    """A world whose rewards and values are those of a table's cells."""
 
     mdp: TabularMDP
 
     @cached_property
     def solution(self) -> SoftSolution:
         return solve_soft(self.mdp)
+
+    def reward(self, states) -> PerAction:
+        return self.mdp.reward[self._cell(states)]
+
+    def q(self, states) -> PerAction:
+        return self.solution.q[self._cell(states)]
+
+    def value(self, states) -> PerRow:
+        return self.solution.value[self._cell(states)]
+
+    def log_policy(self, states) -> PerAction:
+        return self.solution.log_policy[self._cell(states)]
+
+    @abstractmethod
+    def _cell(self, states) -> np.ndarray:
+        """The number of each state's cell."""
+
+
+@dataclass(frozen=True, eq=False)
+class TabularWorld(AbstractTabularWorld):
+    """A tabular decision problem with its exact solution; states are cell numbers."""
+
+    mdp: TabularMDP
 
     @property
     def discount(self) -> float:
@@ -43,18 +66,6 @@ class TabularWorld:
     def states(self) -> Float[np.ndarray, "state 1"]:
         """Every state once, as one column."""
         return np.arange(len(self.mdp.reward), dtype=np.float64)[:, None]
-
-    def reward(self, states) -> PerAction:
-        return self.mdp.reward[self._cell(states)]
-
-    def q(self, states) -> PerAction:
-        return self.solution.q[self._cell(states)]
-
-    def value(self, states) -> PerRow:
-        return self.solution.value[self._cell(states)]
-
-    def log_policy(self, states) -> PerAction:
-        return self.solution.log_policy[self._cell(states)]
 
     def initial_states(self, number: int, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(len(self.mdp.reward), size=(number, 1)).astype(np.float64)
@@ -94,11 +105,6 @@ def random_tabular(
     """
     # A flat Dirichlet law: from every state all others are reached, none of them surely.
     rng = generator(seed)
-    return TabularWorld(
-        TabularMDP(
-            rng.normal(size=(num_states, num_actions)),
-            rng.dirichlet(np.ones(num_states), size=(num_states, num_actions)),
-            discount,
-            temperature,
-        )
-    )
+    reward = rng.normal(size=(num_states, num_actions))
+    transition = rng.dirichlet(np.ones(num_states), size=reward.shape)
+    return TabularWorld(TabularMDP(reward, transition, discount, temperature))
