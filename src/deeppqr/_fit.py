@@ -83,7 +83,7 @@ class Fit:
         was estimated. Diagnostics and provenance stay those of the fit it came from, but
         for the summary's rewards: they are scaled, or left out where g keeps them from it.
         """
-        from .report._rewards import rescaled_range
+        from .report._summary import rescaled_range
 
         check_preferences(self.discount, temperature)
         self._require_affine()

@@ -213,7 +213,7 @@ class PQR:
     def _provenance(
         self, panel: Panel, clock: "_Clock", solution: AnchorSolution, reward: np.ndarray
     ) -> dict[str, Any]:
-        from .report._rewards import reward_range
+        from .report._summary import reward_range
 
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         return {

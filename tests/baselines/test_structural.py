@@ -29,7 +29,6 @@ from deeppqr.baselines._nfxp import (
     share_terms,
     solve_at,
 )
-from deeppqr.baselines._structural import build_problem
 from deeppqr.worlds import KnownCostBus
 
 LAW = MileageIncrements(bins=20, first=1, after_replacement="first")
@@ -55,7 +54,7 @@ def bus():
 
 @pytest.fixture(scope="module")
 def problem(bus):
-    return build_problem(bus[1], FORM, LAW, 0.95, 1.0)
+    return NFXP(0.95, FORM, LAW).problem(bus[1])
 
 
 def central(function, at, size=1e-5):

@@ -10,7 +10,7 @@ from deeppqr.mdp import (
     simulate_choices,
     solve_soft,
 )
-from deeppqr.mdp._choice import gumbel_shocks
+from deeppqr.mdp._simulate import gumbel_shocks
 from deeppqr.worlds import random_tabular
 
 

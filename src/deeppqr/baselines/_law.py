@@ -97,8 +97,7 @@ class CountedFit(AbstractLawFit):
         mean = (self.transition @ value)[self.state, self.action]
         innovation = self.weight * (value[self.next_state] - mean)
         pull = innovation[:, None] * slope[self.state, self.action]
-        one = np.ones(len(pull))
-        return FirstStep(pull, np.zeros((len(pull), 0)), one, self.unit)
+        return FirstStep(pull, pull[:, :0], np.ones(len(pull)), self.unit)
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,11 +129,10 @@ def maximise_jointly(
         moved = replace(problem, law=law.at(shares))
         point = joint_choices(moved, parameters[:size]).point(problem.counts)
         gradient, information = share_terms(law, shares)
-        total = point.gradient.copy()
-        total[size:] += gradient
-        curvature = point.information.copy()
-        curvature[size:, size:] += information
-        return Point(point.log_likelihood + law.at(shares).log_likelihood, total, curvature)
+        point.gradient[size:] += gradient
+        point.information[size:, size:] += information
+        both = point.log_likelihood + moved.law.log_likelihood
+        return point._replace(log_likelihood=both)
 
     start = np.concatenate([theta, law.shares[:-1]])
     found, num_steps = maximise_likelihood(at, start, both, max_steps=max_steps)

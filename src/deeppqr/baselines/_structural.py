@@ -83,6 +83,11 @@ class LinearReward:
             )
         return phi
 
+    def split(self, state: States, num_actions: int) -> tuple[np.ndarray, PerAction]:
+        """The features of the parameters that are estimated, and the known reward."""
+        phi = self.design(state, num_actions)
+        return phi[:, :, self.free], phi @ self.start
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -125,26 +130,6 @@ class Problem:
         return np.eye(len(moves)) - self.discount * moves
 
 
-def build_problem(
-    panel: Panel, reward: LinearReward, law: AbstractLaw, discount: float, scale: float
-) -> Problem:
-    """The problem that a panel poses; `scale` is the temperature."""
-    cells, law_fit = law.fit(panel)
-    design = reward.design(cells.states, panel.num_actions)
-    return Problem(
-        cells,
-        law_fit,
-        design[:, :, reward.free],
-        design @ reward.start,
-        cells.require(panel.state),
-        panel.action,
-        panel.unit,
-        panel.weight,
-        discount,
-        scale,
-    )
-
-
 @dataclass(frozen=True)
 class AbstractStructural(ABC):
     """An estimator of a structural model: its fields are its settings."""
@@ -168,8 +153,11 @@ class AbstractTabular(AbstractStructural):
         check_preferences(self.discount, self.temperature)
 
     def problem(self, panel: Panel) -> Problem:
-        settings = (self.reward, self.law, self.discount, self.temperature)
-        return build_problem(panel, *settings)
+        """The problem that a panel poses."""
+        cells, law = self.law.fit(panel)
+        design, known = self.reward.split(cells.states, panel.num_actions)
+        rows = (cells.require(panel.state), panel.action, panel.unit, panel.weight)
+        return Problem(cells, law, design, known, *rows, self.discount, self.temperature)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

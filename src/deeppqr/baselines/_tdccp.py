@@ -17,7 +17,7 @@ from ..policy._policy import AbstractPolicy
 from ._ascent import Choices, maximise_logit, solve_information, symmetric
 from ._baseline import fit_policy
 from ._ccp import POLICY
-from ._structural import AbstractStructural, LinearReward, assemble
+from ._structural import AbstractStructural, assemble
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ class TDCCP(AbstractStructural):
         policy, policy_note = fit_policy(self.policy, panel, seed=self.seed)
         basis = Basis.of(panel, self.knots, self.rows_per_knot)
         model, names = Ahead.learn(panel, policy, basis, self), self.reward.free_names
-        free, known = model.flow(panel.state)
+        free, known = self.reward.split(panel.state, panel.num_actions)
         ahead = np.einsum("rab,bk->rak", basis(panel.state), model.omega)
         counts = np.zeros(known.shape)
         counts[np.arange(len(panel)), panel.action] = panel.weight
@@ -146,7 +146,7 @@ class Ahead:
         after = panel.next_state[rows]
         log_policy = policy.log_prob(after)
         mix = np.exp(log_policy)
-        free, known = _flow(settings.reward, after, panel.num_actions)
+        free, known = settings.reward.split(after, panel.num_actions)
         shocks = known - settings.temperature * log_policy
         both = np.concatenate([free, shocks[:, :, None]], axis=2)
         earned = settings.discount * np.einsum("ra,rak->rk", mix, both)
@@ -165,13 +165,10 @@ class Ahead:
         omega = np.linalg.solve(system, weighted.T @ earned)
         return cls(settings, policy, basis, omega, system, rows, here, difference, earned)
 
-    def flow(self, state: States) -> tuple[np.ndarray, np.ndarray]:
-        return _flow(self.settings.reward, state, len(self.basis.knots))
-
 
 def temporal_q(model: Ahead, theta: np.ndarray, state: States) -> PerAction:
     """Q from the estimated components, at any state."""
-    free, known = model.flow(state)
+    free, known = model.settings.reward.split(state, len(model.basis.knots))
     return known + free @ theta + model.basis(state) @ (model.omega @ np.append(theta, 1.0))
 
 
@@ -202,12 +199,6 @@ def td_covariances(
     np.add.at(by_unit, panel.unit, score)
     np.add.at(by_unit, panel.unit[model.rows], -moved)
     return symmetric(covariance), clustered_covariance(by_unit @ inverse)
-
-
-def _flow(reward: LinearReward, state: States, num_actions: int):
-    """A period's reward, split into what theta multiplies and what is known."""
-    design = reward.design(state, num_actions)
-    return design[:, :, reward.free], design @ reward.start
 
 
 def _hats(state: np.ndarray, knots: tuple[np.ndarray, ...]) -> np.ndarray:

@@ -6,7 +6,7 @@ evaluated at other states. Each result says how far these lie from the data.
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -54,21 +54,10 @@ class ChangedStates:
                 "Bands need `replicates`: fit.counterfactual(..., replicates=200)."
             )
         at = (slice(None), *self._at(quantity, action))
-        part = Bootstrap(
-            self.bootstrap.estimate[at],
-            self.bootstrap.draws[(slice(None), *at)],
-            self.bootstrap.replicates,
-            self.bootstrap.failures,
-            self.bootstrap.seed,
-        )
+        draws = self.bootstrap.draws[(slice(None), *at)]
+        part = replace(self.bootstrap, estimate=self.bootstrap.estimate[at], draws=draws)
         found = part.bands(np.arange(len(self.labels)), self.level)
-        return Bands(
-            found.states,
-            self.mean(quantity, action),
-            found.standard_errors,
-            found.critical,
-            found.level,
-        )
+        return replace(found, estimate=self.mean(quantity, action))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per scenario and action: a tidy table."""
@@ -82,9 +71,7 @@ class ChangedStates:
                         band = self.band(quantity, action)
                         row[f"{quantity}_low"] = float(band.low[number])
                         row[f"{quantity}_high"] = float(band.high[number])
-                row["outside"] = self.support[number].outside
-                row["near"] = self.support[number].near
-                row["mark"] = self.support[number].mark
+                row |= vars(self.support[number]) | {"mark": self.support[number].mark}
                 found.append(row)
         return found
 
@@ -206,21 +193,18 @@ def changed_states(
         )
     # Encoded again, because a function may have changed categories.
     encoded = [encoding.encode_any(each) for each in scenarios.values()]
-    return ChangedStates(
-        tuple(scenarios),
-        fit.actions,
-        statistic(fit),
-        tuple(find_support(panel, start, encoded)),
-        draws,
-        level,
-    )
+    support = tuple(find_support(panel, start, encoded))
+    means = (fit.actions, statistic(fit), support)
+    return ChangedStates(tuple(scenarios), *means, draws, level)
 
 
 def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.ndarray]:
     """The changed columns by label."""
     raw = fit.encoding.decode(start)
     if callable(change):
-        return {"changed": _applied(fit, raw, change)}
+        about: dict[str, Any] = {"role": "change", "returns": "the states changed"}
+        about |= {"names": fit.encoding.names, "shape": raw.shape}
+        return {"changed": call_with_states(change, raw.copy(), **about)}
     if not isinstance(change, Mapping) or not change:
         raise DataError(
             "`change` must hold new values by column, such as {'price': [1, 2]}, or be a "
@@ -257,17 +241,6 @@ def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.nd
             words.append(f"{name} = {value}")
         found[", ".join(words)] = changed
     return found
-
-
-def _applied(fit: "Fit", raw: np.ndarray, change: Callable) -> np.ndarray:
-    return call_with_states(
-        change,
-        raw.copy(),
-        role="change",
-        names=fit.encoding.names,
-        shape=raw.shape,
-        returns="the states changed",
-    )
 
 
 def _listed(values: Any) -> list[Any]:

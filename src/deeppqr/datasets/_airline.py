@@ -3,14 +3,13 @@
 import csv
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
+
+import polars as pl
 
 from .._errors import DataError
 from ..panel._panel import Panel
 from ._source import Source
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Pinned to a commit, so that the files cannot change under the checksums below.
 URL = (
@@ -72,13 +71,11 @@ def _read_places() -> tuple[Place, ...]:
 PLACES = _read_places()
 
 
-def airline_frame() -> "pl.DataFrame":
+def airline_frame() -> pl.DataFrame:
     """Every carrier, market and period: 12 x 1,770 x 3 rows, with names beside the codes.
 
     `deeppqr.datasets.card("airline")` says what the columns mean.
     """
-    import polars as pl
-
     # All periods, whatever is asked for: the next state of one is in the file of the next.
     frame = pl.concat([_read(period) for period in PERIODS])
     name = dict(enumerate((place.name for place in PLACES), start=1))
@@ -117,8 +114,6 @@ def airline(
     logs
         Whether populations and flights enter in logarithms, or as they are.
     """
-    import polars as pl
-
     chosen = _check(carrier, periods)
     names = list(STATE if logs else (AS_PRINTED.get(name, name) for name in STATE))
     frame = airline_frame()
@@ -138,13 +133,11 @@ def airline(
     )
 
 
-def link_periods(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
+def link_periods(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """Every row with its state one period later, null after the last period.
 
     Refuses files in which a carrier is not where its decision led it.
     """
-    import polars as pl
-
     key = ["carrier", "market", "period"]
     later = frame.select(
         "carrier",
@@ -167,18 +160,14 @@ def link_periods(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
     return linked.drop("then")
 
 
-def _read(period: int) -> "pl.DataFrame":
-    import polars as pl
-
+def _read(period: int) -> pl.DataFrame:
     name = f"airline{period}.csv"
     path = Source("airline", name, URL + name, SHA256[period]).path()
     return pl.read_csv(path, null_values="NA", infer_schema_length=None).drop("")
 
 
-def _without_gaps(frame: "pl.DataFrame") -> list["pl.Expr"]:
+def _without_gaps(frame: pl.DataFrame) -> list[pl.Expr]:
     """Populations, San Juan's missing one being the median of the other areas'."""
-    import polars as pl
-
     ends = ("origin", "dest")
     known = pl.concat(
         [frame.select(code=f"csa_code_{end}", pop=f"pop_{end}") for end in ends]

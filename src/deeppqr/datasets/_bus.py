@@ -1,17 +1,15 @@
 """Rust's bus engines: monthly odometer readings as decisions to keep or replace."""
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float, Int
 
 from .._errors import DataError
 from ..panel._panel import Panel
 from ._source import Source
-
-if TYPE_CHECKING:
-    import polars as pl
 
 URL = (
     "https://raw.githubusercontent.com/OpenSourceEconomics/zurcher-data/"
@@ -62,13 +60,11 @@ BUS_GROUPS = {
 
 def bus_frame(
     groups: Iterable[int] = (1, 2, 3, 4), *, bin_width: int = 5_000
-) -> "pl.DataFrame":
+) -> pl.DataFrame:
     """Every reading of these groups, one row per bus and month, the first included.
 
     `deeppqr.datasets.card("bus")` says what the columns mean.
     """
-    import polars as pl
-
     _check_positive("bin_width", bin_width)
     parts = [
         pl.DataFrame(_of_bus(number, BUS_GROUPS[number], entry))
@@ -103,8 +99,6 @@ def bus(
     bins, bin_width
         The mileage at hand is in bin 0 up to `bin_width` miles and never beyond the last.
     """
-    import polars as pl
-
     _check_positive("bins", bins)
     frame = bus_frame(groups, bin_width=bin_width).filter(pl.col("period") > 0)
     labels = pl.col("replace").replace_strict({0: "keep", 1: "replace"})

@@ -2,10 +2,10 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._choice import choice_log_likelihood as choice_log_likelihood
-from ._choice import maxent_log_likelihood as maxent_log_likelihood
-from ._choice import simulate_choices as simulate_choices
 from ._law import Law as Law
+from ._simulate import choice_log_likelihood as choice_log_likelihood
+from ._simulate import maxent_log_likelihood as maxent_log_likelihood
+from ._simulate import simulate_choices as simulate_choices
 from ._soft_q import SoftQLearning as SoftQLearning
 from ._tabular import TabularMDP as TabularMDP
 from ._tabular import solve_soft as solve_soft

@@ -69,19 +69,16 @@ class SoftQLearning:
         labels = action_labels(env)
         rng = generator(seed)
         state, _ = env.reset(seed=seed)
-        seen, taken, earned, reached, ended = [], [], [], [], []
+        moves = []
         for _ in range(steps):
             choice = int(rng.integers(len(labels)))
             after, reward, terminated, truncated, _ = env.step(labels[choice])
-            seen.append(as_state(state))
-            taken.append(choice)
-            earned.append(float(reward))
-            reached.append(as_state(after))
-            ended.append(terminated)
+            ends = (as_state(state)[0], as_state(after)[0])
+            moves.append((ends[0], choice, float(reward), ends[1], terminated))
             state = env.reset()[0] if terminated or truncated else after
-        moves = (np.concatenate(seen), np.array(taken), np.array(earned))
-        moves = (*moves, np.concatenate(reached), len(labels))
-        return self.solve_transitions(*moves, terminal=np.array(ended), key=jr.key(seed))
+        state, action, earned, after, ended = map(np.array, zip(*moves, strict=True))
+        moves = (state, action, earned, after, len(labels))
+        return self.solve_transitions(*moves, terminal=ended, key=jr.key(seed))
 
     def solve_transitions(
         self, state, action, earned, after, num_actions: int, *, terminal=None, key
@@ -126,15 +123,12 @@ class SoftQLearning:
     def _explore(self, world: World, rng: np.random.Generator):
         state = world.initial_states(self.states, rng)
         uniform = np.full((self.states, len(world.actions)), 1.0 / len(world.actions))
-        seen, taken, reached = [], [], []
+        moves = []
         for _ in range(self.horizon):
             action = draw(uniform, rng)
-            after = world.next_states(state, action, rng)
-            seen.append(state)
-            taken.append(action)
-            reached.append(after)
-            state = after
-        return np.concatenate(seen), np.concatenate(taken), np.concatenate(reached)
+            moves.append((state, action, world.next_states(state, action, rng)))
+            state = moves[-1][2]
+        return map(np.concatenate, zip(*moves, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
