@@ -86,14 +86,8 @@ def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int) -> None:
             "`log_policy` must have the shape (state, action), but its shape is "
             f"{log_policy.shape}."
         )
-    num_states, num_actions = log_policy.shape
-    if transition.shape != (num_states, num_actions, num_states):
-        raise DataError(
-            "`transition` must have the shape (state, action, next_state) = "
-            f"{(num_states, num_actions, num_states)} to match `log_policy`, but it has "
-            f"{transition.shape}."
-        )
-    check_transition(transition)
+    check_transition(transition, log_policy=log_policy)
+    num_actions = log_policy.shape[1]
     if not (isinstance(anchor, (int, np.integer)) and 0 <= anchor < num_actions):
         raise DataError(
             f"`anchor` must be an action's index from 0 to {num_actions - 1}, but it is "

@@ -15,7 +15,7 @@ from .diagnostics._diagnostics import Diagnostics
 from .mdp._tabular import check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
-from .report._rewards import rescaled_range
+from .report._summary import rescaled_range
 from .reward._joint import BasisReward
 from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature

@@ -27,7 +27,7 @@ from .panel._panel import Panel, require_panel
 from .policy._policy import PolicyFit, clip
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
-from .report._rewards import reward_range
+from .report._summary import reward_range
 from .reward._resolve import resolve as resolve_reward
 from .reward._table import Known as RewardOnTable
 from .reward._table import KnownLaw as RewardUnderLaw

@@ -14,7 +14,7 @@ from counted import Counted, marks
 import deeppqr
 from deeppqr import DeepPQRError
 from deeppqr.cluster import Here, RayCluster
-from deeppqr.cluster._ray_session import QUIET, connected
+from deeppqr.cluster._ray import QUIET, connected
 from deeppqr.cluster._thread import environment
 from deeppqr.inference import RewardAt
 from deeppqr.worlds import random_tabular

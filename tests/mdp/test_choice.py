@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from deeppqr.mdp import TabularMDP, policy_log_likelihood, simulate_choices, solve_soft
-from deeppqr.mdp._choice import gumbel_shocks
+from deeppqr.mdp._simulate import gumbel_shocks
 from deeppqr.worlds import random_tabular
 
 
@@ -36,7 +36,6 @@ def test_the_two_likelihoods_are_the_policys():
     world = random_tabular(4, 3, seed=4)
     panel = world.simulate(steps=500, units=10)
     expected = world.log_policy(panel.state)[np.arange(500), panel.action].sum()
-    assert policy_log_likelihood(panel, world.q) == pytest.approx(expected)
     assert policy_log_likelihood(panel, world.q) == pytest.approx(expected)
     assert policy_log_likelihood(panel, world.reward) < expected
 

@@ -3,21 +3,25 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import jax.random as jr
 import numpy as np
 
 from .._errors import DataError
+from .._random import check_seed
 from .._shapes import PerAction, States
 from ..anchor._anchor_reward import AnchorReward, resolve_anchor_reward
+from ..mdp._tabular import check_preferences
+from ..panel._cells import Cells
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel, action_index
 from ..policy._policy import AbstractPolicy, clip
 from ..policy._resolve import resolve as resolve_policy
+from ..report._layout import framed, listed
 
 NOTHING = "nothing"  # the truth that a method was given: none
-WIDTH = 78  # of printed summaries
 
 RewardFunction = Callable[[np.ndarray], np.ndarray]
 """Encoded states to the reward of every action."""
@@ -82,25 +86,20 @@ class BaselineFit:
         """
         known = resolve_anchor_reward(anchor_reward, self.encoding)
         index = action_index(self.actions, anchor)
-        return replace(
-            self,
-            reward_function=GroundedReward(self.reward_function, index, known),
-            grounding=f"the anchor {anchor!r} in every state",
-        )
+        reward = partial(grounded_reward, self.reward_function, index, known)
+        grounding = f"the anchor {anchor!r} in every state"
+        return replace(self, reward_function=reward, grounding=grounding)
 
     def summary(self) -> str:
         """A printable table: the method, what it was given, and how it went."""
         lines = [
-            self.method.center(WIDTH).rstrip(),
-            "=" * WIDTH,
             f"given     {self.given}",
-            f"actions   {', '.join(map(str, self.actions))}",
-            f"states    {', '.join(map(str, self.encoding.columns))}",
+            f"actions   {listed(self.actions)}",
+            f"states    {listed(self.encoding.columns)}",
             f"grounded  {self.grounding}",
             f"how       {self.note}",
-            "=" * WIDTH,
         ]
-        return "\n".join(lines)
+        return framed(self.method, lines)
 
     def __repr__(self) -> str:
         return (
@@ -109,19 +108,26 @@ class BaselineFit:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class GroundedReward:
+# Rewards and values are partial applications of functions like these, not closures, so that
+# fits can be pickled.
+def grounded_reward(
+    reward: RewardFunction, anchor: int, known: AnchorReward, state: States
+) -> PerAction:
     """A reward shifted in each state so that the anchor's is the known one."""
+    found = reward(state)
+    return found - found[:, [anchor]] + known(state)[:, None]
 
-    reward: RewardFunction
-    anchor: int
-    known: AnchorReward
 
-    def __call__(self, state: States) -> PerAction:
-        # In every state, which uses as much knowledge as PQR does; a single constant would
-        # leave the shaping that the methods do not identify.
-        reward = self.reward(state)
-        return reward - reward[:, [self.anchor]] + self.known(state)[:, None]
+def look_up(cells: Cells, table: np.ndarray, state: States) -> np.ndarray:
+    """The rows of a table over the cells at some states."""
+    return table[cells.require(state)]
+
+
+def check_settings(method: Any) -> None:
+    """Refuse preferences, a seed or a policy that cannot be used."""
+    check_preferences(getattr(method, "discount", 0.0), method.temperature)
+    check_seed(method.seed)
+    resolve_policy(method.policy)
 
 
 def fit_policy(policy: Any, panel: Panel, *, seed: int) -> tuple[AbstractPolicy, str]:

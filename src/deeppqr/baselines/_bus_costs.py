@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -83,16 +81,11 @@ class BusFeatures:
         return features
 
     def _cost(self, bin_number: np.ndarray) -> Float[np.ndarray, "row feature"]:
-        powers = {"linear": 1, "quadratic": 2, "cubic": 3}
-        if self.form in powers:
-            degrees = range(1, powers[self.form] + 1)
-            scale = partial(_scaled_power, bin_number)
-            return np.stack([scale(degree) for degree in degrees], axis=1)
         if self.form == "square root":
             return 0.01 * np.sqrt(bin_number + 1)[:, None]
-        return 0.1 / (self.bins - bin_number)[:, None]
-
-
-def _scaled_power(x: np.ndarray, degree: int) -> Any:
-    """0.001 x, 1e-5 x^2 or 1e-7 x^3: Rust's scaling, so that thetas are printed alike."""
-    return 10.0 ** -(1 + 2 * degree) * x**degree
+        if self.form == "hyperbolic":
+            return 0.1 / (self.bins - bin_number)[:, None]
+        # 0.001 x, 1e-5 x^2, 1e-7 x^3: Rust's scaling, so that thetas are printed alike.
+        degrees = range(1, len(FORMS[self.form]) + 1)
+        powers = [10.0 ** -(1 + 2 * degree) * bin_number**degree for degree in degrees]
+        return np.stack(powers, axis=1)

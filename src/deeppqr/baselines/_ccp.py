@@ -2,7 +2,8 @@
 
 import time
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,20 +11,11 @@ from jaxtyping import Float
 
 from .._errors import NotConvergedWarning
 from .._shapes import TableActions
-from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
 from ..policy._logit import Logit
-from ._ascent import Choices, Point, law_slope, maximise_likelihood, two_step_precision
-from ._baseline import fit_policy
-from ._law import AbstractLaw, CountedLaw
-from ._nfxp import TOL, assemble, free_names
-from ._structural import (
-    AbstractStructural,
-    LinearReward,
-    Problem,
-    StructuralFit,
-    build_problem,
-)
+from ._ascent import law_slope, maximise_logit, two_step_covariances
+from ._baseline import fit_policy, look_up
+from ._structural import AbstractTabular, Problem, StructuralFit, assemble
 
 # The first-stage policy. On Rust's groups 1-4 (60 replacements) degree 6 moves theta by 0.2
 # and 0.4 standard errors, degree 2 by 1.0 and 1.7, and doubling the ridge by 1e-7.
@@ -57,7 +49,7 @@ def value_policy(problem: Problem, log_policy: TableActions) -> PolicyValues:
 
 
 @dataclass(frozen=True)
-class HotzMiller(AbstractStructural):
+class HotzMiller(AbstractTabular):
     r"""CCP: pseudo-likelihood with the values of an estimated policy.
 
     $$\max_\theta \sum_i \log\mathrm{softmax}_{a_i}\{(h_{\hat\pi}(s_i,\cdot)^\top\theta +
@@ -79,23 +71,16 @@ class HotzMiller(AbstractStructural):
     [hotz1993]; [aguirregabiria2002npl], with one iteration.
     """
 
-    discount: float
-    reward: LinearReward
-    law: AbstractLaw = field(default_factory=CountedLaw)
-    temperature: float = 1.0
     policy: Any = POLICY
     max_steps: int = 200
     seed: int = 0
-
-    def __post_init__(self):
-        check_preferences(self.discount, self.temperature)
 
     def fit(self, panel):
         return iterate_policy(self, panel, "CCP (Hotz-Miller)", iterations=1)
 
 
 @dataclass(frozen=True)
-class NPL(AbstractStructural):
+class NPL(AbstractTabular):
     """Nested pseudo-likelihood: CCP iterated with its own policy until theta converges.
 
     At the fixed point the policy is optimal at theta and theta maximises the likelihood:
@@ -113,24 +98,15 @@ class NPL(AbstractStructural):
     [aguirregabiria2002npl].
     """
 
-    discount: float
-    reward: LinearReward
-    law: AbstractLaw = field(default_factory=CountedLaw)
-    temperature: float = 1.0
     policy: Any = POLICY
     max_steps: int = 200
     max_iterations: int = 100
     tol: float = 1e-6
     seed: int = 0
 
-    def __post_init__(self):
-        check_preferences(self.discount, self.temperature)
-
     def fit(self, panel):
-        name = "NPL (Aguirregabiria-Mira)"
-        return iterate_policy(
-            self, panel, name, iterations=self.max_iterations, tol=self.tol
-        )
+        limits = {"iterations": self.max_iterations, "tol": self.tol}
+        return iterate_policy(self, panel, "NPL (Aguirregabiria-Mira)", **limits)
 
 
 def iterate_policy(
@@ -144,26 +120,20 @@ def iterate_policy(
     """Alternate: value the policy, maximise the pseudo-likelihood, take its policy."""
     require_panel(panel)
     begin = time.perf_counter()
-    reward = settings.reward
-    problem = build_problem(
-        panel, reward, settings.law, settings.discount, settings.temperature
-    )
+    problem, names = settings.problem(panel), settings.reward.free_names
     policy, policy_note = fit_policy(settings.policy, panel, seed=settings.seed)
     log_policy = policy.log_prob(problem.cells.states)
-    names = free_names(reward)
+    counts, temperature = problem.counts, problem.temperature
     theta, change, iteration = np.zeros(len(names)), np.inf, 0
     while change > tol and iteration < iterations:
         iteration += 1
         followed = np.exp(log_policy)
         values = value_policy(problem, log_policy)
-        found = maximise_pseudo(problem, values, theta, names, settings.max_steps)
-        choices = Choices.of(values.q(found), values.slope, problem.temperature)
+        logit = (values.level, values.slope, counts)
+        found, choices, _ = maximise_logit(*logit, theta, names, settings)
         move = found - theta
-        # In standard errors, so that the tolerance has no units.
-        change = np.sqrt(move @ choices.expected(problem.counts) @ move)
-        value = np.sum(
-            followed * (values.q(found) - problem.temperature * log_policy), axis=1
-        )
+        change = np.sqrt(move @ choices.expected(counts) @ move)
+        value = np.sum(followed * (values.q(found) - temperature * log_policy), axis=1)
         theta, log_policy = found, choices.log_policy
     if iterations > 1 and change > tol:
         warnings.warn(
@@ -174,20 +144,10 @@ def iterate_policy(
         )
     slope = law_slope(problem, choices, followed)
     step = problem.law.first_step(value, slope)
-    precision = two_step_precision(problem, choices, step, names)
+    covariances = two_step_covariances(problem, choices, step, names)
     note = f"policy: {policy_note}; {iteration} iteration{'s' * (iteration > 1)}"
     note += f" [{time.perf_counter() - begin:.2f} s]"
-    q = values.q(theta)
-    return assemble(method, panel, problem, reward, theta, precision, choices, q, note)
-
-
-def maximise_pseudo(
-    problem: Problem, values: PolicyValues, start, names: list[str], max_steps: int
-) -> Float[np.ndarray, " free"]:
-    """Theta by a logit whose index is linear in it."""
-
-    def at(theta: np.ndarray) -> Point:
-        choices = Choices.of(values.q(theta), values.slope, problem.temperature)
-        return choices.point(problem.counts)
-
-    return maximise_likelihood(at, start, names, tol=TOL, max_steps=max_steps).theta
+    likelihood = choices.point(counts).log_likelihood
+    q = partial(look_up, problem.cells, values.q(theta))
+    result = (theta, covariances, likelihood, q, note)
+    return assemble(method, settings, panel, *result, law=problem.law)

@@ -1,21 +1,26 @@
 """D-AIRL: adversarial IRL that separates the reward from shaping, offline."""
 
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
-from .._random import check_seed
 from .._shapes import PerAction, States
 from ..learners._network import Ensemble, Training
-from ..mdp._tabular import check_preferences
 from ..panel._cells import Cells, few_states
 from ..panel._panel import Panel, require_panel
-from ..policy._resolve import resolve as resolve_policy
-from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
+from ._baseline import (
+    NOTHING,
+    AbstractBaseline,
+    BaselineFit,
+    RewardFunction,
+    check_settings,
+    fit_policy,
+    look_up,
+)
 from ._discriminator import Transitions, fit_networks, fit_tables
 
 MAX_CELLS = 500  # states of a table; its design has as many columns for each of g and h
@@ -67,9 +72,7 @@ class DAIRL(AbstractBaseline):
     seed: int = 0
 
     def __post_init__(self):
-        check_preferences(self.discount, self.temperature)
-        check_seed(self.seed)
-        resolve_policy(self.policy)
+        check_settings(self)
         for name, known in (
             ("generator", ("policy", "uniform")),
             ("form", ("auto", "table", "network")),
@@ -84,19 +87,14 @@ class DAIRL(AbstractBaseline):
         require_panel(panel)
         policy, policy_note = fit_policy(self.policy, panel, seed=self.seed)
         data = self._transitions(panel, policy)
-        if self._tabular(panel):
-            reward, note = self._tables(panel, data)
-        else:
-            reward, note = self._networks(panel, data)
-        return BaselineFit(
-            "D-AIRL" if self.state_only else "D-AIRL with g(s, a)",
-            NOTHING,
-            panel.actions,
-            panel.encoding,
-            reward,
-            policy,
-            f"{note}; policy: {policy_note}",
-        )
+        width = 1 if self.state_only else panel.num_actions
+        learn = self._tables if self._tabular(panel) else self._networks
+        g, note = learn(data, width, centred=not panel.terminal.any())
+        reward = partial(state_reward, g, panel.num_actions)
+        name = "D-AIRL" if self.state_only else "D-AIRL with g(s, a)"
+        note = f"{note}; policy: {policy_note}"
+        about = (name, NOTHING, panel.actions, panel.encoding)
+        return BaselineFit(*about, reward, policy, note)
 
     def _tabular(self, panel: Panel) -> bool:
         if self.form != "auto":
@@ -122,59 +120,34 @@ class DAIRL(AbstractBaseline):
             panel.weight[rows] / panel.weight[rows].mean(),
         )
 
-    def _tables(self, panel: Panel, data: Transitions):
-        # g only where decisions were made; h also at next states that were not.
+    # Both return g in units of reward and a note. Its level, which terminal rows alone
+    # identify, is such that its mean over the rows is zero if it is to be `centred`.
+    def _tables(self, data: Transitions, width: int, *, centred: bool):
         cells = Cells.of(data.state)
-        width = 1 if self.state_only else panel.num_actions
         table, loss = fit_tables(data, cells, width, discount=self.discount)
-        level = _level(panel, data, table[cells.locate(data.state), data.column])
-        reward = TableStateReward(
-            cells, self.temperature * (table - level), panel.num_actions
-        )
-        return reward, f"tables over {len(cells):,} states, loss {loss:.4f}"
+        g = table[cells.locate(data.state), data.column]
+        level = float(np.average(g, weights=data.weight)) if centred else 0.0
+        found = partial(look_up, cells, self.temperature * (table - level))
+        return found, f"tables over {len(cells):,} states, loss {loss:.4f}"
 
-    def _networks(self, panel: Panel, data: Transitions):
-        ensemble, loss = fit_networks(
-            data,
-            1 if self.state_only else panel.num_actions,
-            discount=self.discount,
-            training=self.training,
-            key=jr.fold_in(jr.key(self.seed), 1),
-        )
+    def _networks(self, data: Transitions, width: int, *, centred: bool):
+        key = jr.fold_in(jr.key(self.seed), 1)
+        settings = {"discount": self.discount, "training": self.training}
+        ensemble, loss = fit_networks(data, width, **settings, key=key)
         g = ensemble(data.state).mean(axis=0)[np.arange(len(data.state)), data.column]
-        level = _level(panel, data, g)
-        reward = NetworkStateReward(ensemble, level, self.temperature, panel.num_actions)
+        level = float(np.average(g, weights=data.weight)) if centred else 0.0
+        found = partial(network_reward, ensemble, level, self.temperature)
         note = f"{self.training.members} networks, {ensemble.num_steps:,} steps"
-        return reward, f"{note}, loss {loss:.4f}"
+        return found, f"{note}, loss {loss:.4f}"
 
 
-@dataclass(frozen=True, eq=False)
-class TableStateReward:
-    """g as a table; one column if it depends on the state alone."""
-
-    cells: Cells
-    table: Float[np.ndarray, "cell column"]
-    num_actions: int
-
-    def __call__(self, state: States) -> PerAction:
-        found = self.table[self.cells.require(state)]
-        return np.broadcast_to(found, (len(state), self.num_actions)).copy()
-
-
-@dataclass(frozen=True, eq=False)
-class NetworkStateReward:
+def network_reward(
+    ensemble: Ensemble, level: float, temperature: float, state: States
+) -> np.ndarray:
     """g as networks, whose last output is h."""
-
-    ensemble: Ensemble
-    level: float
-    temperature: float
-    num_actions: int
-
-    def __call__(self, state: States) -> PerAction:
-        g = self.ensemble(state).mean(axis=0)[:, :-1] - self.level
-        return np.broadcast_to(self.temperature * g, (len(state), self.num_actions)).copy()
+    return temperature * (ensemble(state).mean(axis=0)[:, :-1] - level)
 
 
-def _level(panel: Panel, data: Transitions, g: np.ndarray) -> float:
-    """The mean of g over the rows; zero where terminal rows identify its level."""
-    return 0.0 if panel.terminal.any() else float(np.average(g, weights=data.weight))
+def state_reward(g: RewardFunction, num_actions: int, state: States) -> PerAction:
+    """g for every action, also where it has one column and depends on the state alone."""
+    return np.broadcast_to(g(state), (len(state), num_actions)).copy()

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.special import expit
 
 from .._shapes import Codes, Mask, PerRow, States
-from ..learners._network import Ensemble, Training, _build, _optimiser
+from ..learners._network import Ensemble, Training, _optimiser, _start, _to_device
 from ..learners._scaling import Scaling
 from ..panel._cells import Cells
 from ..progress import track
@@ -115,16 +115,12 @@ def fit_networks(
     key_init, key_steps = jr.split(key)
     scaling = Scaling.of(data.state)
     outputs = num_columns + 1
-    networks = eqx.filter_vmap(lambda k: _build(k, data.state.shape[1], outputs, training))(
-        jr.split(key_init, training.members)
-    )
+    keys = jr.split(key_init, training.members)
+    networks, opt_state = _start(keys, data.state.shape[1], outputs, training)
     params, static = eqx.partition(networks, eqx.is_array)
-    opt_state = jax.vmap(_optimiser(training).init)(params)
-    scaled = (scaling(states) for states in (data.state, data.next_state))
-    # The discount of each row, zero at the end, so that the loss needs no branch.
-    columns = (discount * data.follows, data.log_generator, data.negative, data.weight)
-    numbers = tuple(jnp.asarray(c, dtype=jnp.float32) for c in (*scaled, *columns))
-    rows = (*numbers, jnp.asarray(data.column, dtype=jnp.int32))
+    scaled = (scaling(data.state), scaling(data.next_state), discount * data.follows)
+    columns = (data.log_generator, data.negative, data.weight, data.column)
+    rows = _to_device((*scaled, *columns))
     step, trace = 0, []
     with track("D-AIRL", training.max_steps) as progress:
         while step < training.max_steps:
@@ -136,16 +132,8 @@ def fit_networks(
             trace.append(np.asarray(losses, dtype=np.float64))
             progress.advance(training.check_every, note=f"loss {trace[-1].mean():.4f}")
     leaves = tuple(np.asarray(leaf) for leaf in jax.tree.leaves(params))
-    ensemble = Ensemble(
-        leaves,
-        outputs,
-        training.width,
-        training.depth,
-        scaling,
-        trace[-1],
-        step,
-        np.stack(trace),
-    )
+    shape = (outputs, training.width, training.depth)
+    ensemble = Ensemble(leaves, *shape, scaling, trace[-1], step, np.stack(trace))
     return ensemble, float(trace[-1].mean())
 
 

@@ -1,7 +1,6 @@
 """Transition laws of the structural estimators: counted, known, or Rust's increments."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -99,8 +98,7 @@ class CountedFit(AbstractLawFit):
         mean = (self.transition @ value)[self.state, self.action]
         innovation = self.weight * (value[self.next_state] - mean)
         pull = innovation[:, None] * slope[self.state, self.action]
-        one = np.ones(len(pull))
-        return FirstStep(pull, np.zeros((len(pull), 0)), one, self.unit)
+        return FirstStep(pull, pull[:, :0], np.ones(len(pull)), self.unit)
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +129,8 @@ class KnownFit(AbstractLawFit):
     """A law without error."""
 
     def first_step(self, value, slope):
-        empty = np.zeros(0)
-        width = slope.shape[2]
         none = np.zeros(0, dtype=np.int64)
-        return FirstStep(np.zeros((0, width)), np.zeros((0, 0)), empty, none)
+        return FirstStep(slope[:0, 0], np.zeros((0, 0)), np.zeros(0), none)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,8 +209,18 @@ class MileageIncrements(AbstractLaw):
         counted = np.ones(len(rise), dtype=bool)
         if self.after_replacement == "first":
             counted = kept
-            self._refuse_other(panel, rows, kept)
-        self._refuse_falling(rise[counted])
+            elsewhere = int((panel.next_state[rows, 0][~kept] != self.first).sum())
+            if elsewhere:
+                raise DataError(
+                    f'With after_replacement="first" a replaced engine must be seen at '
+                    f"{self.first}, but in {elsewhere} rows it is not. Use "
+                    'after_replacement="increment".'
+                )
+        if (rise[counted] < 0).any():
+            raise DataError(
+                f"Mileage must not fall unless an engine is replaced, but it does in "
+                f"{int((rise[counted] < 0).sum())} rows. Is `keep` {self.keep!r}?"
+            )
         last = self.first + self.bins - 1
         most = int(rise[counted].max(initial=0))
         # A move cut at the last bin would be counted as too small an increment.
@@ -233,22 +239,6 @@ class MileageIncrements(AbstractLaw):
                 f"{panel.num_units} units of the panel, but its shape is {counts.shape}."
             )
         return counts
-
-    def _refuse_falling(self, rise: np.ndarray) -> None:
-        if (rise < 0).any():
-            raise DataError(
-                f"Mileage must not fall unless an engine is replaced, but it does in "
-                f"{int((rise < 0).sum())} rows. Is `keep` {self.keep!r}?"
-            )
-
-    def _refuse_other(self, panel: Panel, rows, kept) -> None:
-        reached = panel.next_state[rows, 0][~kept]
-        if (reached != self.first).any():
-            raise DataError(
-                f'With after_replacement="first" a replaced engine must be seen at '
-                f"{self.first}, but in {int((reached != self.first).sum())} rows it is "
-                'not. Use after_replacement="increment".'
-            )
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,8 +300,3 @@ def _refuse_terminal(panel: Panel) -> None:
             f"{int(panel.terminal.sum())} rows are terminal. Give the end a state of its "
             "own that is never left, with reward zero."
         )
-
-
-def share_names(law: AbstractLawFit) -> Sequence[str]:
-    """Names of the law's own parameters, where it has few."""
-    return law.names if isinstance(law, MileageFit) else ()

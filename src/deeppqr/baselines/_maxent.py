@@ -1,19 +1,16 @@
-"""Deep maximum-entropy IRL: the energies of the policy, taken as the reward."""
+"""Deep maximum-entropy IRL and behavioural cloning: energies taken as the reward."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
-from .._random import check_seed
 from .._shapes import PerAction, States
-from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, action_index, require_panel
 from ..policy._policy import AbstractPolicy
-from ..policy._resolve import resolve as resolve_policy
-from ._baseline import NOTHING, AbstractBaseline, BaselineFit, fit_policy
+from ._baseline import NOTHING, AbstractBaseline, BaselineFit, check_settings, fit_policy
 
 
 @dataclass(frozen=True)
@@ -49,45 +46,72 @@ class MaxEntIRL(AbstractBaseline):
     seed: int = 0
 
     def __post_init__(self):
-        check_preferences(0.0, self.temperature)
-        check_seed(self.seed)
-        resolve_policy(self.policy)
+        check_settings(self)
         _check_origin(self.q_at_origin)
 
     def fit(self, panel):
         require_panel(panel)
-        policy, note = fit_policy(self.policy, panel, seed=self.seed)
-        energy = EnergyReward(policy, self.temperature)
-        fit = BaselineFit(
-            "MaxEnt-IRL", NOTHING, panel.actions, panel.encoding, energy, policy, note
-        )
+        fit = _energies("MaxEnt-IRL", self, panel)
+        energy: Any = fit.reward_function
         if self.q_at_origin is None:
             return fit
         state, label, q = self.q_at_origin
-        # One constant for all states: the paper's grounding, weaker than `grounded`.
-        found = energy(_one_state(state, panel))[0, action_index(panel.actions, label)]
+        row = np.atleast_1d(np.asarray(state, dtype=object))[None]
+        found = fit.reward(row)[0, action_index(panel.actions, label)]
         return replace(
             fit,
             given="the true Q at one state and action",
-            reward_function=replace(energy, level=float(q - found)),
+            reward_function=partial(energy, level=float(q - found)),
             grounding=f"Q = {float(q):g} at state {np.ravel(state).tolist()}, {label!r}",
         )
 
 
-@dataclass(frozen=True, eq=False)
-class EnergyReward:
+@dataclass(frozen=True)
+class BehaviouralCloning(AbstractBaseline):
+    r"""The imitating policy's log-odds against the anchor.
+
+    $$\hat r(s,a) = \alpha\{\log\hat\pi(a|s) - \log\hat\pi(a^A|s)\} = Q(s,a) - Q(s,a^A).$$
+
+    It is the static logit of discrete choice: what the reward would be if agents did not
+    look ahead. MaxEnt-IRL on the same policy, grounded at the anchor, is the same.
+
+    Parameters
+    ----------
+    anchor
+        Label of the action that the others are compared with.
+    temperature
+        $\alpha$, the scale of the agent's randomness.
+    policy
+        Anything that `PQR` takes.
+    """
+
+    anchor: Any
+    temperature: float = 1.0
+    policy: Any = "auto"
+    seed: int = 0
+
+    def __post_init__(self):
+        check_settings(self)
+
+    def fit(self, panel):
+        require_panel(panel)
+        panel.action_index(self.anchor)
+        fit = _energies("behavioural cloning", self, panel)
+        return replace(fit.grounded(self.anchor), grounding="log-odds against the anchor")
+
+
+def _energies(method: str, settings: Any, panel: Panel) -> BaselineFit:
+    """The fit whose reward is the temperature times log pi."""
+    policy, note = fit_policy(settings.policy, panel, seed=settings.seed)
+    reward = partial(energy_reward, policy, settings.temperature)
+    return BaselineFit(method, NOTHING, panel.actions, panel.encoding, reward, policy, note)
+
+
+def energy_reward(
+    policy: AbstractPolicy, temperature: float, state: States, *, level: float = 0.0
+) -> PerAction:
     """The temperature times log pi, and a constant."""
-
-    policy: AbstractPolicy
-    temperature: float
-    level: float = 0.0
-
-    def __call__(self, state: States) -> PerAction:
-        return self.temperature * self.policy.log_prob(state) + self.level
-
-
-def _one_state(state: Any, panel: Panel) -> Float[np.ndarray, "1 state_feature"]:
-    return panel.encoding.encode_any(np.atleast_1d(np.asarray(state, dtype=object))[None])
+    return temperature * policy.log_prob(state) + level
 
 
 def _check_origin(origin: Any) -> None:

@@ -1,44 +1,33 @@
 """Rust's nested fixed point: the dynamic program is solved at every parameter tried."""
 
 import time
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from .._shapes import TableActions, TableValues
-from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
+from .._shapes import TableValues
+from ..mdp._tabular import SoftSolution, TabularMDP, solve_soft
 from ..panel._clusters import clustered_covariance
-from ..panel._panel import Panel, require_panel
+from ..panel._panel import require_panel
 from ._ascent import (
     Choices,
     Point,
-    Precision,
     law_slope,
     maximise_likelihood,
     solve_information,
     symmetric,
-    two_step_precision,
+    two_step_covariances,
 )
-from ._law import AbstractLaw, AbstractLawFit, CountedLaw, MileageFit, share_names
-from ._structural import (
-    AbstractStructural,
-    LinearReward,
-    Problem,
-    StructuralFit,
-    TabularQ,
-    build_problem,
-)
-
-# Ascent stops when the squared length of the next step, in standard errors, is below this.
-# On Rust's groups 1-4 the estimates are the same to the last digit at 1e-12.
-TOL = 1e-14
+from ._baseline import look_up
+from ._law import AbstractLawFit, MileageFit
+from ._structural import AbstractTabular, Problem, assemble
 
 
 @dataclass(frozen=True)
-class NFXP(AbstractStructural):
+class NFXP(AbstractTabular):
     r"""Rust's nested fixed point: maximum likelihood, the Bellman equation solved inside.
 
     $$\max_\theta \sum_i \log\pi_\theta(a_i|s_i), \qquad
@@ -66,52 +55,34 @@ class NFXP(AbstractStructural):
     [rust1987].
     """
 
-    discount: float
-    reward: LinearReward
-    law: AbstractLaw = field(default_factory=CountedLaw)
-    temperature: float = 1.0
     full: bool = False
     max_steps: int = 200
-
-    def __post_init__(self):
-        check_preferences(self.discount, self.temperature)
 
     def fit(self, panel):
         require_panel(panel)
         start = time.perf_counter()
-        problem = build_problem(
-            panel, self.reward, self.law, self.discount, self.temperature
-        )
-        names = free_names(self.reward)
-        inner = Inner(problem)
-        at = lambda theta: inner.choices(theta).point(problem.counts)
-        # From zero, which any reward's form allows; steps that lower the likelihood are
-        # halved.
-        first = np.zeros(len(names))
-        theta, num_steps = maximise_likelihood(
-            at, first, names, tol=TOL, max_steps=self.max_steps
-        )
+        problem, names = self.problem(panel), self.reward.free_names
+        counts, inner = problem.counts, Inner(problem)
+        at = lambda theta: inner.choices(theta).point(counts)
+        limits = {"max_steps": self.max_steps}
+        theta, num_steps = maximise_likelihood(at, np.zeros(len(names)), names, **limits)
         if self.full:
-            found = maximise_jointly(problem, theta, names, max_steps=self.max_steps)
-            problem, theta = found.problem, found.theta
-            num_steps += found.num_steps
-            precision = joint_precision(problem, theta, names)
-        else:
-            precision = nested_precision(problem, theta, names)
+            problem, theta, more = maximise_jointly(problem, theta, names, **limits)
+            num_steps += more
         solution, choices = Inner(problem).solve(theta)
-        seconds = time.perf_counter() - start
-        return assemble(
-            "NFXP, full likelihood" if self.full else "NFXP, two steps",
-            panel,
-            problem,
-            self.reward,
-            theta,
-            precision,
-            choices,
-            solution.q,
-            f"{num_steps} scoring steps, Bellman residual {solution.residual:.1e} "
-            f"[{seconds:.2f} s]",
-        )
+        if self.full:
+            covariances = joint_covariances(problem, theta, names)
+        else:
+            slope = law_slope(problem, choices, np.exp(solution.log_policy))
+            step = problem.law.first_step(solution.value, slope)
+            covariances = two_step_covariances(problem, choices, step, names)
+        note = f"{num_steps} scoring steps, Bellman residual {solution.residual:.1e} "
+        note += f"[{time.perf_counter() - start:.2f} s]"
+        likelihood = choices.point(counts).log_likelihood
+        q = partial(look_up, problem.cells, solution.q)
+        method = "NFXP, full likelihood" if self.full else "NFXP, two steps"
+        found = (theta, covariances, likelihood, q, note)
+        return assemble(method, self, panel, *found, law=problem.law)
 
 
 class Inner:
@@ -141,16 +112,10 @@ def solve_at(problem: Problem, theta, *, start=None) -> SoftSolution:
     return solve_soft(mdp, start=start)
 
 
-class Joint(NamedTuple):
-    """The maximum of the full likelihood."""
-
-    problem: Problem
-    theta: Float[np.ndarray, " free"]
-    num_steps: int
-
-
-def maximise_jointly(problem: Problem, theta, names, *, max_steps: int) -> Joint:
-    """Theta and the shares of increments by the likelihood of decisions and moves."""
+def maximise_jointly(
+    problem: Problem, theta, names, *, max_steps: int
+) -> tuple[Problem, Float[np.ndarray, " free"], int]:
+    """The full likelihood's maximum: the law with its shares, theta, and the steps."""
     law = require_shares(problem.law)
     size = len(theta)
     both = [*names, *law.names[:-1]]
@@ -164,16 +129,15 @@ def maximise_jointly(problem: Problem, theta, names, *, max_steps: int) -> Joint
         moved = replace(problem, law=law.at(shares))
         point = joint_choices(moved, parameters[:size]).point(problem.counts)
         gradient, information = share_terms(law, shares)
-        total = point.gradient.copy()
-        total[size:] += gradient
-        curvature = point.information.copy()
-        curvature[size:, size:] += information
-        return Point(point.log_likelihood + law.at(shares).log_likelihood, total, curvature)
+        point.gradient[size:] += gradient
+        point.information[size:, size:] += information
+        both = point.log_likelihood + moved.law.log_likelihood
+        return point._replace(log_likelihood=both)
 
     start = np.concatenate([theta, law.shares[:-1]])
-    found = maximise_likelihood(at, start, both, tol=TOL, max_steps=max_steps)
-    shares = complete_shares(found.theta[size:])
-    return Joint(replace(problem, law=law.at(shares)), found.theta[:size], found.num_steps)
+    found, num_steps = maximise_likelihood(at, start, both, max_steps=max_steps)
+    shares = complete_shares(found[size:])
+    return replace(problem, law=law.at(shares)), found[:size], num_steps
 
 
 def joint_choices(problem: Problem, theta: Float[np.ndarray, " free"]) -> Choices:
@@ -197,29 +161,21 @@ def share_terms(law: MileageFit, shares: Float[np.ndarray, " increment"]):
     return gradient, information
 
 
-def nested_precision(problem: Problem, theta, names) -> Precision:
-    """Covariances of the two-step estimate."""
-    solution, choices = Inner(problem).solve(theta)
-    slope = law_slope(problem, choices, np.exp(solution.log_policy))
-    step = problem.law.first_step(solution.value, slope)
-    return two_step_precision(problem, choices, step, names)
-
-
-def joint_precision(problem: Problem, theta, names) -> Precision:
+def joint_covariances(problem: Problem, theta, names) -> tuple[np.ndarray, np.ndarray]:
     """Covariances of the full likelihood's estimate, the last share's added."""
     law = require_shares(problem.law)
     size = len(theta)
     both = [*names, *law.names[:-1]]
     choices = joint_choices(problem, theta)
     _, of_shares = share_terms(law, law.shares)
-    outer, expected = choices.outer(problem), choices.expected(problem.counts)
+    rows = choices.rows(problem.cell, problem.action, problem.weight)
+    outer, expected = rows.T @ rows, choices.expected(problem.counts)
     outer[size:, size:] += of_shares
     expected[size:, size:] += of_shares
     eye = np.eye(len(both))
     covariance = solve_information(outer, eye, both)
 
     score = np.zeros((len(law.counts), len(both)))
-    rows = problem.weight[:, None] * choices.score[problem.cell, problem.action]
     np.add.at(score, problem.unit, rows)
     own = law.counts / law.shares
     score[:, size:] += own[:, :-1] - own[:, [-1]]
@@ -228,9 +184,8 @@ def joint_precision(problem: Problem, theta, names) -> Precision:
     spread = np.zeros((len(both) + 1, len(both)))
     spread[:-1] = eye
     spread[-1, size:] = -1.0  # the last share is one less the others
-    return Precision(
-        symmetric(spread @ covariance @ spread.T), clustered_covariance(by_unit @ spread.T)
-    )
+    covariance = symmetric(spread @ covariance @ spread.T)
+    return covariance, clustered_covariance(by_unit @ spread.T)
 
 
 def require_shares(law: AbstractLawFit) -> MileageFit:
@@ -246,71 +201,3 @@ def require_shares(law: AbstractLawFit) -> MileageFit:
 def complete_shares(free: Float[np.ndarray, " share"]) -> Float[np.ndarray, " increment"]:
     """All shares, the last being what is missing to one."""
     return np.append(free, 1 - free.sum())
-
-
-def free_names(reward: LinearReward) -> list[str]:
-    """The names of the parameters that are estimated."""
-    return [reward.names[place] for place in reward.free]
-
-
-def describe_given(reward: LinearReward, law_given: str) -> str:
-    """Which truth these settings hand over."""
-    parts = [f"{name} = {value:g}" for name, value in reward.fixed.items()]
-    if law_given != "nothing":
-        parts.append(law_given)
-    return ", ".join(["the form of the reward", *parts])
-
-
-def assemble(
-    method: str,
-    panel: Panel,
-    problem: Problem,
-    reward: LinearReward,
-    theta: Float[np.ndarray, " free"],
-    precision: Precision,
-    choices: Choices,
-    q: TableActions,
-    note: str,
-) -> StructuralFit:
-    """The fit, with fixed parameters put back among the estimated ones."""
-    law = problem.law
-    shares = law.shares if isinstance(law, MileageFit) else np.zeros(0)
-    covariance, by_unit = (with_fixed(reward, matrix) for matrix in precision)
-    return StructuralFit(
-        method=method,
-        given=describe_given(reward, law.given),
-        actions=panel.actions,
-        encoding=panel.encoding,
-        reward_form=reward,
-        theta=with_known(reward, theta),
-        shares=shares,
-        share_names=tuple(share_names(law)),
-        joint_covariance=covariance,
-        joint_clustered=by_unit,
-        log_likelihood=choices.point(problem.counts).log_likelihood,
-        transition_log_likelihood=law.log_likelihood,
-        discount=problem.discount,
-        temperature=problem.temperature,
-        num_decisions=len(panel),
-        num_units=panel.num_units,
-        q_function=TabularQ(problem.cells, q),
-        note=note,
-    )
-
-
-def with_known(reward: LinearReward, theta) -> Float[np.ndarray, " parameter"]:
-    """All parameters, the known ones among them."""
-    full = reward.start
-    full[reward.free] = theta
-    return full
-
-
-def with_fixed(reward: LinearReward, matrix) -> Float[np.ndarray, "both both"]:
-    """A covariance with zeros for the parameters that are known."""
-    fixed = len(reward.names) - len(reward.free)
-    rest = np.arange(len(matrix) - len(reward.free)) + len(reward.names)
-    place = np.concatenate([reward.free, rest])
-    size = len(matrix) + fixed
-    full = np.zeros((size, size))
-    full[np.ix_(place, place)] = matrix
-    return full

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.random as jr
 import numpy as np
@@ -54,12 +54,6 @@ class Planned(NamedTuple):
     log_likelihood: float
     change: float
     num_steps: int
-    discount: float
-    temperature: float
-
-    def policy(self, problem: PlanningProblem, design: Design) -> "PlannedPolicy":
-        ahead = self.discount * (problem.ahead @ self.value).T
-        return PlannedPolicy(design, self.theta, problem.features, ahead, self.temperature)
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,15 +103,7 @@ def build_planning_problem(
     )
 
 
-def plan_and_learn(
-    problem: PlanningProblem,
-    *,
-    discount: float,
-    temperature: float,
-    ridge: float,
-    max_steps: int,
-    tol: float,
-) -> Planned:
+def plan_and_learn(problem: PlanningProblem, settings: Any) -> Planned:
     r"""Iterate the backup of V, of its gradient and the step of theta together.
 
     $$V \leftarrow \alpha\log\sum_a e^{Q(\cdot,a)/\alpha}, \quad
@@ -129,13 +115,15 @@ def plan_and_learn(
     has to be tuned, and V moves along its gradient with it. At rest V solves the Bellman
     equation projected on the features and theta maximises the penalised likelihood.
     """
+    discount, temperature = settings.discount, settings.temperature
+    ridge = settings.ridge / problem.num_rows
     mass = problem.share.sum(axis=1)
     theta = np.zeros(problem.design.shape[2])
     value = np.zeros(problem.here.shape[1])
     slope = np.zeros((len(value), len(theta)))
     eye = np.eye(len(theta))
     num_steps, change = 0, np.inf
-    while num_steps < max_steps and change > tol:
+    while num_steps < settings.max_steps and change > settings.tol:
         num_steps += 1
         ahead = np.moveaxis(problem.here @ (problem.ahead @ slope), 0, 1)
         q_slope = problem.design + discount * ahead
@@ -160,7 +148,7 @@ def plan_and_learn(
         change = float(max(change, np.abs(move).max()))
         theta, value = theta + move, updated
     log_likelihood = float((problem.share * log_policy).sum())
-    return Planned(theta, value, log_likelihood, change, num_steps, discount, temperature)
+    return Planned(theta, value, log_likelihood, change, num_steps)
 
 
 def _next_features(panel: Panel, features: AbstractFeatures, ridge: float):

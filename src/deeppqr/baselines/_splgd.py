@@ -2,6 +2,7 @@
 
 import warnings
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import jax.random as jr
@@ -15,7 +16,7 @@ from ..learners._scaling import Scaling
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
 from ._baseline import NOTHING, AbstractBaseline, BaselineFit
-from ._planning import build_planning_problem, plan_and_learn
+from ._planning import PlannedPolicy, build_planning_problem, plan_and_learn
 
 
 @dataclass(frozen=True)
@@ -90,9 +91,7 @@ class SPLGD(AbstractBaseline):
 
     def fit(self, panel):
         require_panel(panel)
-        features = LinearFeatures.of(
-            panel, intercepts=self.intercepts, state_only=self.state_only
-        )
+        features = LinearFeatures.of(panel, self)
         if self.q is None:
             return self._learned(panel, features)
         return self._regressed(panel.select(panel.is_transition), features)
@@ -118,14 +117,7 @@ class SPLGD(AbstractBaseline):
         problem = build_planning_problem(
             panel, features, max_rows=self.max_rows, key=jr.key(self.seed)
         )
-        planned = plan_and_learn(
-            problem,
-            discount=self.discount,
-            temperature=self.temperature,
-            ridge=self.ridge / problem.num_rows,  # the likelihood there is a mean
-            max_steps=self.max_steps,
-            tol=self.tol,
-        )
+        planned = plan_and_learn(problem, self)
         if not planned.change <= self.tol:
             warnings.warn(
                 f"SPL-GD stopped after {planned.num_steps:,} steps with a change of "
@@ -138,14 +130,14 @@ class SPLGD(AbstractBaseline):
             f"{planned.num_steps:,} steps, log-likelihood {planned.log_likelihood:.4f} per "
             f"decision, V on {problem.here.shape[1]} features"
         )
-        policy = planned.policy(problem, features)
+        ahead = self.discount * (problem.ahead @ planned.value).T
+        of_reward, of_value = (features, planned.theta), (problem.features, ahead)
+        policy = PlannedPolicy(*of_reward, *of_value, self.temperature)
         return self._fitted(panel, features, planned.theta, NOTHING, policy, note)
 
     def _fitted(self, panel, features, theta, given, policy, note) -> BaselineFit:
-        reward = LinearActionReward(features, theta)
-        return BaselineFit(
-            "SPL-GD", given, panel.actions, panel.encoding, reward, policy, note
-        )
+        about = ("SPL-GD", given, panel.actions, panel.encoding)
+        return BaselineFit(*about, partial(linear_reward, features, theta), policy, note)
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,38 +148,25 @@ class LinearFeatures:
     action: Float[np.ndarray, "action action_feature"]
 
     @classmethod
-    def of(
-        cls, panel: Panel, *, intercepts: bool, state_only: bool = False
-    ) -> "LinearFeatures":
-        if state_only:
-            columns = np.zeros((panel.num_actions, 0))
-        else:
-            # Without the first action's: psi has a constant already.
-            columns = np.eye(panel.num_actions)[:, 1:] if intercepts else _numbers(panel)
+    def of(cls, panel: Panel, settings: SPLGD) -> "LinearFeatures":
+        columns = np.eye(panel.num_actions)[:, 1:]
+        if settings.state_only:
+            columns = columns[:, :0]
+        elif not settings.intercepts:
+            columns = _numbers(panel)
         taken = Scaling.of(columns[panel.action])
         return cls(Scaling.of(panel.state), taken(columns))
 
     def __call__(self, state: States) -> Float[np.ndarray, "row action feature"]:
-        num_rows, (num_actions, width) = len(state), self.action.shape
-        scaled = self.scaling(state)
-        shape = (num_rows, num_actions)
-        parts = (
-            np.ones((*shape, 1)),
-            np.broadcast_to(scaled[:, None], (*shape, scaled.shape[1])),
-            np.broadcast_to(self.action, (*shape, width)),
-        )
-        return np.concatenate(parts, axis=2)
+        parts = (np.ones((1, 1, 1)), self.scaling(state)[:, None], self.action[None])
+        shape = (len(state), len(self.action))
+        filled = [np.broadcast_to(part, (*shape, part.shape[2])) for part in parts]
+        return np.concatenate(filled, axis=2)
 
 
-@dataclass(frozen=True, eq=False)
-class LinearActionReward:
+def linear_reward(features: LinearFeatures, theta: np.ndarray, state: States) -> PerAction:
     """A reward linear in psi."""
-
-    features: LinearFeatures
-    theta: Float[np.ndarray, " feature"]
-
-    def __call__(self, state: States) -> PerAction:
-        return self.features(state) @ self.theta
+    return features(state) @ theta
 
 
 def _numbers(panel: Panel) -> Float[np.ndarray, "action 1"]:

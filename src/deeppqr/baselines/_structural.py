@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -11,15 +11,15 @@ from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
 from .._shapes import Codes, PerAction, PerRow, States, TableActions
+from ..mdp._tabular import check_preferences
 from ..panel._cells import Cells
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel
+from ..report._estimates import Estimates
+from ..report._layout import WIDTH, listed
 from ..reward._reward_basis import checked_features
-from ._baseline import WIDTH
-from ._law import AbstractLaw, AbstractLawFit
-
-if TYPE_CHECKING:
-    from ..report._estimates import Estimates
+from ._baseline import NOTHING
+from ._law import AbstractLaw, AbstractLawFit, CountedLaw, MileageFit
 
 StateFunction = Callable[[np.ndarray], np.ndarray]
 """Encoded states to an array with one row per state."""
@@ -66,6 +66,11 @@ class LinearReward:
         """The known values, and zero elsewhere."""
         return np.array([float(self.fixed.get(name, 0.0)) for name in self.names])
 
+    @property
+    def free_names(self) -> list[str]:
+        """The names of the parameters that are estimated."""
+        return [self.names[place] for place in self.free]
+
     def design(
         self, state: States, num_actions: int
     ) -> Float[np.ndarray, "row action parameter"]:
@@ -77,6 +82,11 @@ class LinearReward:
                 f"parameters {list(self.names)}, but the function returned {phi.shape[2]}."
             )
         return phi
+
+    def split(self, state: States, num_actions: int) -> tuple[np.ndarray, PerAction]:
+        """The features of the parameters that are estimated, and the known reward."""
+        phi = self.design(state, num_actions)
+        return phi[:, :, self.free], phi @ self.start
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,11 +120,9 @@ class Problem:
 
         $$f_a + \gamma P_a (I - \gamma P_\pi)^{-1} \sum_b \pi_b f_b.$$
         """
-        transition = self.law.transition
-        # All columns with one factorisation: features and known parts alike.
-        system = self.system(policy)
-        stock = np.linalg.solve(system, np.einsum("sa,sak->sk", policy, flow))
-        return flow + self.discount * transition @ stock
+        mean = np.einsum("sa,sak->sk", policy, flow)
+        stock = np.linalg.solve(self.system(policy), mean)
+        return flow + self.discount * self.law.transition @ stock
 
     def system(self, policy: TableActions) -> np.ndarray:
         """I - discount P under a policy."""
@@ -122,33 +130,34 @@ class Problem:
         return np.eye(len(moves)) - self.discount * moves
 
 
-def build_problem(
-    panel: Panel, reward: LinearReward, law: AbstractLaw, discount: float, scale: float
-) -> Problem:
-    """The problem that a panel poses; `scale` is the temperature."""
-    # The law says which states there are: some may have no decisions in the panel.
-    cells, law_fit = law.fit(panel)
-    design = reward.design(cells.states, panel.num_actions)
-    return Problem(
-        cells,
-        law_fit,
-        design[:, :, reward.free],
-        design @ reward.start,
-        cells.require(panel.state),
-        panel.action,
-        panel.unit,
-        panel.weight,
-        discount,
-        scale,
-    )
-
-
+@dataclass(frozen=True)
 class AbstractStructural(ABC):
     """An estimator of a structural model: its fields are its settings."""
+
+    discount: float
+    reward: LinearReward
 
     @abstractmethod
     def fit(self, panel: Panel) -> "StructuralFit":
         """Estimate the reward's parameters from a panel."""
+
+
+@dataclass(frozen=True)
+class AbstractTabular(AbstractStructural):
+    """An estimator that needs an estimated law of the next state."""
+
+    law: AbstractLaw = field(default_factory=CountedLaw)
+    temperature: float = 1.0
+
+    def __post_init__(self):
+        check_preferences(self.discount, self.temperature)
+
+    def problem(self, panel: Panel) -> Problem:
+        """The problem that a panel poses."""
+        cells, law = self.law.fit(panel)
+        design, known = self.reward.split(cells.states, panel.num_actions)
+        rows = (cells.require(panel.state), panel.action, panel.unit, panel.weight)
+        return Problem(cells, law, design, known, *rows, self.discount, self.temperature)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -187,14 +196,12 @@ class StructuralFit:
     @property
     def covariance(self) -> Float[np.ndarray, "parameter parameter"]:
         """Of theta: inverse information and the error of the estimated law."""
-        size = len(self.theta)
-        return self.joint_covariance[:size, :size]
+        return self.joint_covariance[: len(self.theta), : len(self.theta)]
 
     @property
     def clustered_covariance(self) -> Float[np.ndarray, "parameter parameter"]:
         """Of theta, robust to dependence within a unit."""
-        size = len(self.theta)
-        return self.joint_clustered[:size, :size]
+        return self.joint_clustered[: len(self.theta), : len(self.theta)]
 
     @property
     def standard_errors(self) -> Float[np.ndarray, " parameter"]:
@@ -222,10 +229,8 @@ class StructuralFit:
         """log pi(a | s)."""
         return log_softmax(self.q(states) / self.temperature, axis=1)
 
-    def estimates(self, *, clustered: bool = False) -> "Estimates":
+    def estimates(self, *, clustered: bool = False) -> Estimates:
         """The table of theta and of the shares."""
-        from ..report._estimates import Estimates
-
         facts = {
             "discount": f"{self.discount:g}",
             "decisions": f"{self.num_decisions:,}",
@@ -251,26 +256,65 @@ class StructuralFit:
             str(self.estimates()),
             f"given     {self.given}",
             f"fixed     {fixed or 'no parameter'}",
-            f"actions   {', '.join(map(str, self.actions))}",
+            f"actions   {listed(self.actions)}",
             f"how       {self.note}",
             "=" * WIDTH,
         ]
         return "\n".join(lines)
 
     def __repr__(self) -> str:
-        theta = ", ".join(
-            f"{name}={value:.4g}"
-            for name, value in zip(self.names, self.theta, strict=True)
-        )
+        pairs = zip(self.names, self.theta, strict=True)
+        theta = ", ".join(f"{name}={value:.4g}" for name, value in pairs)
         return f"StructuralFit(method={self.method!r}, {theta}, given={self.given!r})"
 
 
-@dataclass(frozen=True, eq=False)
-class TabularQ:
-    """Q at the states of a table."""
+def assemble(
+    method: str,
+    settings: Any,
+    panel: Panel,
+    theta: Float[np.ndarray, " free"],
+    covariances: tuple[np.ndarray, np.ndarray],
+    log_likelihood: float,
+    q_function: StateFunction,
+    note: str,
+    *,
+    law: AbstractLawFit | None = None,
+) -> StructuralFit:
+    """The fit of an estimator, with fixed parameters put back among the estimated ones."""
+    reward: LinearReward = settings.reward
+    given = [f"{name} = {value:g}" for name, value in reward.fixed.items()]
+    if law is not None and law.given != NOTHING:
+        given.append(law.given)
+    full = reward.start
+    full[reward.free] = theta
+    mileage = law if isinstance(law, MileageFit) else None
+    covariance, by_unit = (with_fixed(reward, matrix) for matrix in covariances)
+    return StructuralFit(
+        method=method,
+        given=", ".join(["the form of the reward", *given]),
+        actions=panel.actions,
+        encoding=panel.encoding,
+        reward_form=reward,
+        theta=full,
+        shares=mileage.shares if mileage else np.zeros(0),
+        share_names=mileage.names if mileage else (),
+        joint_covariance=covariance,
+        joint_clustered=by_unit,
+        log_likelihood=log_likelihood,
+        transition_log_likelihood=law.log_likelihood if law else None,
+        discount=settings.discount,
+        temperature=settings.temperature,
+        num_decisions=len(panel),
+        num_units=panel.num_units,
+        q_function=q_function,
+        note=note,
+    )
 
-    cells: Cells
-    table: TableActions
 
-    def __call__(self, state):
-        return self.table[self.cells.require(state)]
+def with_fixed(reward: LinearReward, matrix) -> Float[np.ndarray, "both both"]:
+    """A covariance with zeros for the parameters that are known."""
+    rest = np.arange(len(matrix) - len(reward.free)) + len(reward.names)
+    place = np.concatenate([reward.free, rest])
+    full = np.zeros((len(matrix) + len(reward.fixed),) * 2)
+    full[np.ix_(place, place)] = matrix
+    return full

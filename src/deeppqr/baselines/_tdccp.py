@@ -2,7 +2,8 @@
 
 import time
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -13,11 +14,10 @@ from ..mdp._tabular import check_preferences
 from ..panel._clusters import clustered_covariance
 from ..panel._panel import Panel, require_panel
 from ..policy._policy import AbstractPolicy
-from ._ascent import Choices, Precision, maximise_likelihood, solve_information, symmetric
+from ._ascent import Choices, maximise_logit, solve_information, symmetric
 from ._baseline import fit_policy
 from ._ccp import POLICY
-from ._nfxp import TOL, describe_given, free_names, with_fixed, with_known
-from ._structural import AbstractStructural, LinearReward, StructuralFit
+from ._structural import AbstractStructural, assemble
 
 
 @dataclass(frozen=True)
@@ -49,8 +49,6 @@ class TDCCP(AbstractStructural):
     [adusumilli2019tdccp]; [bradtke1996lstd].
     """
 
-    discount: float
-    reward: LinearReward
     temperature: float = 1.0
     policy: Any = POLICY
     knots: int = 20
@@ -71,47 +69,19 @@ class TDCCP(AbstractStructural):
         begin = time.perf_counter()
         policy, policy_note = fit_policy(self.policy, panel, seed=self.seed)
         basis = Basis.of(panel, self.knots, self.rows_per_knot)
-        model = Ahead.learn(panel, policy, basis, self)
-        names = free_names(self.reward)
-        flow = model.flow(panel.state)
+        model, names = Ahead.learn(panel, policy, basis, self), self.reward.free_names
+        free, known = self.reward.split(panel.state, panel.num_actions)
         ahead = np.einsum("rab,bk->rak", basis(panel.state), model.omega)
-        slope = flow.free + ahead[:, :, :-1]
-        level = flow.known + ahead[:, :, -1]
-        counts = np.zeros(level.shape)
+        counts = np.zeros(known.shape)
         counts[np.arange(len(panel)), panel.action] = panel.weight
-        at = lambda theta: Choices.of(level + slope @ theta, slope, self.temperature)
-        theta, num_steps = maximise_likelihood(
-            lambda theta: at(theta).point(counts),
-            np.zeros(len(names)),
-            names,
-            tol=TOL,
-            max_steps=self.max_steps,
-        )
-        choices = at(theta)
-        precision = td_precision(panel, model, choices, counts, theta, names)
-        covariance, by_unit = (with_fixed(self.reward, matrix) for matrix in precision)
-        seconds = time.perf_counter() - begin
-        return StructuralFit(
-            method="TD-CCP (semi-gradient)",
-            given=describe_given(self.reward, "nothing"),
-            actions=panel.actions,
-            encoding=panel.encoding,
-            reward_form=self.reward,
-            theta=with_known(self.reward, theta),
-            shares=np.zeros(0),
-            share_names=(),
-            joint_covariance=covariance,
-            joint_clustered=by_unit,
-            log_likelihood=choices.point(counts).log_likelihood,
-            transition_log_likelihood=None,
-            discount=self.discount,
-            temperature=self.temperature,
-            num_decisions=len(panel),
-            num_units=panel.num_units,
-            q_function=TemporalQ(model, theta),
-            note=f"policy: {policy_note}; {model.omega.shape[0]} basis functions, "
-            f"{num_steps} scoring steps [{seconds:.2f} s]",
-        )
+        logit = (known + ahead[:, :, -1], free + ahead[:, :, :-1], counts)
+        theta, choices, steps = maximise_logit(*logit, np.zeros(len(names)), names, self)
+        covariances = td_covariances(panel, model, choices, counts, theta, names)
+        note = f"policy: {policy_note}; {len(model.omega)} basis functions, "
+        note += f"{steps} scoring steps [{time.perf_counter() - begin:.2f} s]"
+        likelihood = choices.point(counts).log_likelihood
+        found = (theta, covariances, likelihood, partial(temporal_q, model, theta), note)
+        return assemble("TD-CCP (semi-gradient)", self, panel, *found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,10 +104,6 @@ class Basis:
             blocks.append(tuple(columns))
         return cls(tuple(blocks))
 
-    @property
-    def num_actions(self) -> int:
-        return len(self.knots)
-
     def __call__(self, state: States) -> Float[np.ndarray, "row action basis"]:
         blocks = [_hats(state, knots) for knots in self.knots]
         width = sum(block.shape[1] for block in blocks)
@@ -147,13 +113,6 @@ class Basis:
             table[:, action, begin : begin + block.shape[1]] = block
             begin += block.shape[1]
         return table
-
-
-class Flow(NamedTuple):
-    """A period's reward, split into what theta multiplies and what is known."""
-
-    free: Float[np.ndarray, "row action free"]
-    known: PerAction
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,16 +138,20 @@ class Ahead:
         cls, panel: Panel, policy: AbstractPolicy, basis: Basis, settings: TDCCP
     ) -> "Ahead":
         """Solve the Bellman equation on the observed moves."""
-        _refuse_terminal(panel)
+        if panel.terminal.any():
+            raise DataError(
+                "TD-CCP is for a process that goes on forever, but "
+                f"{int(panel.terminal.sum())} rows are terminal."
+            )
         rows = np.flatnonzero(panel.has_next)
         after = panel.next_state[rows]
         log_policy = policy.log_prob(after)
         # The mean over the estimated policy at the next state, not the action seen there:
         # the same expectation with less noise.
         mix = np.exp(log_policy)
-        flow = _flow(settings.reward, after, panel.num_actions)
-        shocks = flow.known - settings.temperature * log_policy
-        both = np.concatenate([flow.free, shocks[:, :, None]], axis=2)
+        free, known = settings.reward.split(after, panel.num_actions)
+        shocks = known - settings.temperature * log_policy
+        both = np.concatenate([free, shocks[:, :, None]], axis=2)
         earned = settings.discount * np.einsum("ra,rak->rk", mix, both)
         here = basis(panel.state[rows])[np.arange(len(rows)), panel.action[rows]]
         there = np.einsum("ra,rab->rb", mix, basis(after))
@@ -205,27 +168,17 @@ class Ahead:
         omega = np.linalg.solve(system, weighted.T @ earned)
         return cls(settings, policy, basis, omega, system, rows, here, difference, earned)
 
-    def flow(self, state: States) -> Flow:
-        return _flow(self.settings.reward, state, self.basis.num_actions)
 
-
-@dataclass(frozen=True, eq=False)
-class TemporalQ:
+def temporal_q(model: Ahead, theta: np.ndarray, state: States) -> PerAction:
     """Q from the estimated components, at any state."""
-
-    model: Ahead
-    theta: Float[np.ndarray, " free"]
-
-    def __call__(self, state):
-        flow = self.model.flow(state)
-        omega = self.model.omega @ np.append(self.theta, 1.0)
-        return flow.known + flow.free @ self.theta + self.model.basis(state) @ omega
+    free, known = model.settings.reward.split(state, len(model.basis.knots))
+    return known + free @ theta + model.basis(state) @ (model.omega @ np.append(theta, 1.0))
 
 
-def td_precision(
+def td_covariances(
     panel: Panel, model: Ahead, choices: Choices, counts, theta, names
-) -> Precision:
-    r"""Covariances, with the error of the temporal differences.
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Covariances, plain and clustered, with the error of the temporal differences.
 
     A move changes $\omega$ along $A^{-1} b_i \delta_i$, its TD error at theta, and the
     score by minus the information between theta and $\omega$. The policy's error has
@@ -242,18 +195,13 @@ def td_precision(
 
     eye = np.eye(len(names))
     inverse = solve_information(choices.expected(counts), eye, names)
-    score = panel.weight[:, None] * choices.score[np.arange(len(panel)), panel.action]
+    score = choices.rows(np.arange(len(panel)), panel.action, panel.weight)
     outer = solve_information(score.T @ score, eye, names)
     covariance = outer + inverse @ (moved.T @ moved) @ inverse
     by_unit = np.zeros((panel.num_units, len(names)))
     np.add.at(by_unit, panel.unit, score)
     np.add.at(by_unit, panel.unit[model.rows], -moved)
-    return Precision(symmetric(covariance), clustered_covariance(by_unit @ inverse))
-
-
-def _flow(reward: LinearReward, state: np.ndarray, num_actions: int) -> Flow:
-    design = reward.design(state, num_actions)
-    return Flow(design[:, :, reward.free], design @ reward.start)
+    return symmetric(covariance), clustered_covariance(by_unit @ inverse)
 
 
 def _hats(state: np.ndarray, knots: tuple[np.ndarray, ...]) -> np.ndarray:
@@ -263,11 +211,3 @@ def _hats(state: np.ndarray, knots: tuple[np.ndarray, ...]) -> np.ndarray:
         height = np.eye(len(places))
         columns += [np.interp(x, places, height[j]) for j in range(1, len(places))]
     return np.stack(columns, axis=1)
-
-
-def _refuse_terminal(panel: Panel) -> None:
-    if panel.terminal.any():
-        raise DataError(
-            "TD-CCP is for a process that goes on forever, but "
-            f"{int(panel.terminal.sum())} rows are terminal."
-        )

@@ -1,7 +1,9 @@
 """Options and output that the subcommands share."""
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from .._errors import DataError
 from .._files import new_file, refuse_existing
@@ -9,17 +11,18 @@ from .._files import new_file, refuse_existing
 
 def add_common(parser: argparse.ArgumentParser, *, seed: int = 0) -> None:
     """`--seed` and `--quiet`, the same everywhere."""
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=seed,
-        help=f"seed of all random numbers (default {seed})",
-    )
+    about = f"seed of all random numbers (default {seed})"
+    parser.add_argument("--seed", type=int, default=seed, help=about)
     add_quiet(parser)
 
 
 def add_quiet(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--quiet", action="store_true", help="print nothing")
+
+
+def named(arguments: argparse.Namespace, names: Iterable[str]) -> dict[str, Any]:
+    """Some of the options, to be handed on under their own names."""
+    return {name: getattr(arguments, name) for name in names}
 
 
 def say(arguments: argparse.Namespace, text: str) -> None:

@@ -1,14 +1,14 @@
 """`deeppqr demo`: simulate the paper's world, fit, and compare with the truth."""
 
 import argparse
-from itertools import count
+from itertools import count, islice
 from pathlib import Path
 from typing import Any
 
 import deeppqr
 
 from .._files import new_folder, refuse_existing
-from ._common import add_common, say
+from ._common import add_common, named, say
 
 
 def register(jobs) -> None:
@@ -27,11 +27,11 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the fit, the comparison, its figure and the data to a new folder."""
     import polars as pl
 
+    from ..report._figures import scatter_rewards
+
     folder, seed = arguments.out or _free_name(), arguments.seed
     refuse_existing(folder)
-    world = deeppqr.worlds.PaperWorld(
-        p=arguments.p, reward_scale=arguments.reward_scale, seed=seed
-    )
+    world = deeppqr.worlds.PaperWorld(**named(arguments, ("p", "reward_scale", "seed")))
     with new_folder(folder) as partial:
         say(
             arguments,
@@ -44,12 +44,16 @@ def run(arguments: argparse.Namespace) -> None:
         # New demonstrations from the same policy, so that no state was fitted; one in ten,
         # because consecutive states are alike.
         states = world.simulate(steps=arguments.steps, seed=seed + 2).state[::10]
-        scores = compare(world, fit, states)
+        truth, estimates = world.reward(states), compared_rewards(fit, states)
+        score = deeppqr.metrics.score_reward
+        scores = {name: score(reward, truth) for name, reward in estimates.items()}
         fit.save(partial / "fit")
         panel.to_frame().write_parquet(partial / "demonstrations.parquet")
         rows = [{"method": name, **score._asdict()} for name, score in scores.items()]
         pl.DataFrame(rows).write_csv(partial / "table.csv")
-        _draw(world, fit, states, partial / "rewards.png")
+        shown = dict(islice(estimates.items(), 2))
+        labels = {"actions": fit.actions, "anchor": fit.anchor}
+        scatter_rewards(truth, shown, **labels, path=partial / "rewards.png")
         text = f"{fit.summary()}\n\n{format_scores(scores)}"
         (partial / "report.txt").write_text(text + "\n", encoding="utf-8")
     say(
@@ -59,18 +63,16 @@ def run(arguments: argparse.Namespace) -> None:
     )
 
 
-def compare(world: Any, fit: "deeppqr.Fit", states: Any) -> dict[str, Any]:
-    """Scores of PQR's reward, and of Q and zero taken as rewards."""
-    truth, q = world.reward(states), fit.q(states)
+def compared_rewards(fit: "deeppqr.Fit", states: Any) -> dict[str, Any]:
+    """PQR's reward, and Q and zero taken as rewards."""
+    q = fit.q(states)
     # Q is what imitation learns, and is often read as a reward.
-    estimates = {
+    return {
         "PQR": fit.reward(states),
         "Q read as the reward, minus Q(anchor)": q - q[:, :1],
         "Q read as the reward": q,
-        "predicting zero": 0.0 * truth,
+        "predicting zero": 0.0 * q,
     }
-    score = deeppqr.metrics.score_reward
-    return {name: score(reward, truth) for name, reward in estimates.items()}
 
 
 def format_scores(scores: dict[str, Any]) -> str:
@@ -81,20 +83,6 @@ def format_scores(scores: dict[str, Any]) -> str:
         lines.append(f"{name:<40}{mse:>10}{nmse:>10}{score.correlation:>8.2f}")
     lines.append("NMSE 1 is as good as predicting zero; the anchor's reward is not scored.")
     return "\n".join(lines)
-
-
-def _draw(world: Any, fit: "deeppqr.Fit", states: Any, path: Path) -> None:
-    """Estimated against true rewards: PQR beside Q read as the reward."""
-    from ..report._figures import scatter_rewards
-
-    q = fit.q(states)
-    scatter_rewards(
-        world.reward(states),
-        {"PQR": fit.reward(states), "Q read as the reward, minus Q(anchor)": q - q[:, :1]},
-        actions=fit.actions,
-        anchor=fit.anchor,
-        path=path,
-    )
 
 
 def _free_name() -> Path:

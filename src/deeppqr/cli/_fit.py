@@ -10,7 +10,11 @@ from .._errors import DataError
 from .._files import refuse_existing
 from .._messages import did_you_mean
 from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
-from ._common import add_common, say
+from ._common import add_common, named, say
+
+# Options that are handed on under their own name, to the panel and to the model.
+COLUMNS = "state action unit time next_state terminal truncated weight gaps".split()
+SETTINGS = "discount temperature policy anchor_value reward clip seed".split()
 
 
 def register(jobs) -> None:
@@ -47,28 +51,11 @@ def register(jobs) -> None:
 def run(arguments: argparse.Namespace) -> None:
     # Before the fit, which may take minutes.
     refuse_existing(arguments.out)
-    panel = deeppqr.Panel.from_file(
-        arguments.data,
-        state=arguments.state,
-        action=arguments.action,
-        unit=arguments.unit,
-        time=arguments.time,
-        next_state=arguments.next_state,
-        terminal=arguments.terminal,
-        truncated=arguments.truncated,
-        weight=arguments.weight,
-        gaps=arguments.gaps,
-    )
+    panel = deeppqr.Panel.from_file(arguments.data, **named(arguments, COLUMNS))
     model = deeppqr.PQR(
-        discount=arguments.discount,
         anchor=find_label(panel.actions, arguments.anchor),
         anchor_reward=_number_or_text(arguments.anchor_reward),
-        temperature=arguments.temperature,
-        policy=arguments.policy,
-        anchor_value=arguments.anchor_value,
-        reward=arguments.reward,
-        clip=arguments.clip,
-        seed=arguments.seed,
+        **named(arguments, SETTINGS),
     )
     fit = model.fit(panel)
     fit.save(arguments.out)

@@ -9,13 +9,15 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from importlib.metadata import version
+from importlib.metadata import entry_points, version
 
 from .._errors import DeepPQRError
 from ..progress import show
-from . import _demo, _fit, _predict, _simulate, _study
+from . import _demo, _fit, _predict, _simulate
 
-JOBS = (_demo, _fit, _predict, _simulate, _study)
+JOBS = (_demo, _fit, _predict, _simulate)
+# Entry points that add subcommands: functions of the arguments after their name.
+GROUP = "deeppqr.commands"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -24,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         # Handed on before parsing: the studies' package has a parser of its own.
         if words[:1] == ["study"]:
-            _study.run(words[1:])
+            _run_study(words[1:])
         else:
             parsed = _parser().parse_args(words)
             with show(not parsed.quiet and sys.stderr.isatty()):
@@ -59,7 +61,20 @@ def _parser() -> argparse.ArgumentParser:
     jobs = parser.add_subparsers(required=True, metavar="JOB")
     for job in JOBS:
         job.register(jobs)
+    # Listed for `deeppqr --help`; its arguments are parsed by the studies' own package.
+    jobs.add_parser("study", help="a figure or table of the benchmark", add_help=False)
     return parser
+
+
+def _run_study(words: Sequence[str]) -> None:
+    """Run the studies' command on the words after `deeppqr study`."""
+    found = entry_points(group=GROUP, name="study")
+    if not found:
+        raise DeepPQRError(
+            "`deeppqr study` needs the package deeppqr-studies, which is not installed. "
+            "From a clone of the repository: pip install ./studies."
+        )
+    next(iter(found)).load()(words)
 
 
 class _Parser(argparse.ArgumentParser):

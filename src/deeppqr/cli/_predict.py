@@ -27,15 +27,16 @@ def run(arguments: argparse.Namespace) -> None:
     check_table_name(arguments.out)
     fit = deeppqr.load(arguments.fit)
     states = read_file(arguments.states)
-    columns: dict[str, np.ndarray] = {}
     tables = {
         "reward": fit.reward(states),
         "q": fit.q(states),
         "prob": np.exp(fit.log_policy(states)),
     }
-    for name, table in tables.items():
-        for index, label in enumerate(fit.actions):
-            columns[f"{name}_{label}"] = table[:, index]
+    columns = {
+        f"{name}_{label}": table[:, index]
+        for name, table in tables.items()
+        for index, label in enumerate(fit.actions)
+    }
     columns["value"] = fit.value(states)
     # Predictions are added to the given columns; none of these may be overwritten.
     taken = [name for name in columns if name in states.columns]

@@ -6,7 +6,7 @@ from pathlib import Path
 import deeppqr
 
 from .._messages import counted
-from ._common import add_common, check_table_name, say, write_table
+from ._common import add_common, check_table_name, named, say, write_table
 
 
 def register(jobs) -> None:
@@ -28,22 +28,15 @@ def register(jobs) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     check_table_name(arguments.out)
-    preferences = {
-        "discount": arguments.discount,
-        "temperature": arguments.temperature,
-        "seed": arguments.world_seed,
-    }
+    settings = named(arguments, ("discount", "temperature"))
+    settings["seed"] = arguments.world_seed
     if arguments.world == "paper":
-        world = deeppqr.worlds.PaperWorld(
-            p=arguments.p, reward_scale=arguments.reward_scale, **preferences
-        )
+        settings |= named(arguments, ("p", "reward_scale"))
+        world = deeppqr.worlds.PaperWorld(**settings)
     else:
-        world = deeppqr.worlds.random_tabular(
-            arguments.states, arguments.actions, **preferences
-        )
-    panel = world.simulate(
-        steps=arguments.steps, units=arguments.units, seed=arguments.seed
-    )
+        size = (arguments.states, arguments.actions)
+        world = deeppqr.worlds.random_tabular(*size, **settings)
+    panel = world.simulate(**named(arguments, ("steps", "units", "seed")))
     write_table(panel.to_frame(), arguments.out)
     # A file has states only, so the state after each unit's last decision is lost.
     seen = counted(len(panel) - panel.num_units, "next state")

@@ -8,6 +8,7 @@ import multiprocessing
 import os
 import pickle
 import signal
+import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -17,12 +18,23 @@ from multiprocessing.connection import Connection, wait
 from typing import Any
 
 from .._errors import DeepPQRError
-from ._executor import Call, CannotSend, Executor, Failed, Results, check_count, why_lost
+from ._executor import (
+    Call,
+    CannotSend,
+    Executor,
+    Failed,
+    Results,
+    attempt,
+    check_counts,
+    why_lost,
+)
 from ._thread import environment, worker_environment
-from ._worker import READY, UNUSABLE, serve
 
 # Seconds. An idle worker exits as soon as its pipe closes; only a hung one is killed.
 EXIT_TIMEOUT = 5.0
+# Messages of a worker other than pickled results, which never begin like this.
+READY = b"ready"
+UNUSABLE = b"unusable "
 
 
 @dataclass(frozen=True)
@@ -38,8 +50,7 @@ class Cores(Executor):
     """How often an item is tried again after its process was killed or crashed."""
 
     def __post_init__(self):
-        check_count("workers", self.workers, 1)
-        check_count("retries", self.retries, 0)
+        check_counts(self.workers, self.retries)
 
     def run(self, call: Call, items: Sequence[Any]) -> Results:
         pool = _WorkerPool(pickled(call), items, self.retries)
@@ -135,21 +146,18 @@ class _WorkerPool:
                 # after its retries, not after everything else has run.
                 self.pending.appendleft(position)
         elif not worker.ready:
-            self.count_failed_start(how)
+            self.failed_starts += 1
+            # A new one would die too. Usually it is a script without
+            # `if __name__ == "__main__":`, which spawns itself again.
+            if self.failed_starts > self.retries:
+                raise DeepPQRError(
+                    f"A worker process ended before it was ready ({how}), "
+                    f"{self.failed_starts} times in a row; what it printed is above. In a "
+                    'script, run executors below `if __name__ == "__main__":`, or use the '
+                    'executor "here".'
+                )
         if self.pending:
             self.start_worker()
-
-    def count_failed_start(self, how: str) -> None:
-        """Raise where workers die before they are ready: a new one would die too."""
-        self.failed_starts += 1
-        # Usually a script without `if __name__ == "__main__":`, which spawns itself again.
-        if self.failed_starts > self.retries:
-            raise DeepPQRError(
-                f"A worker process ended before it was ready ({how}), "
-                f"{self.failed_starts} times in a row; what it printed is above. In a "
-                'script, run executors below `if __name__ == "__main__":`, or use the '
-                'executor "here".'
-            )
 
     def stop(self) -> None:
         """End every worker: idle ones exit as their pipe closes, busy ones are killed."""
@@ -202,6 +210,47 @@ def cannot_send(problem: str) -> str:
         f"Work for other processes must be picklable, but {problem}. Use functions "
         'defined at the top level of a file, or the executor "here".'
     )
+
+
+def serve(connection: Connection) -> None:
+    """A worker: receive a call once, then items, until the other end is closed.
+
+    Pickle is used only on the pipe between a worker and the process that started it.
+    Nothing read from a file or a network is unpickled.
+    """
+    if hasattr(signal, "pthread_sigmask"):  # SIGINT stays blocked: the parent ends us
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    threading.Thread(target=_exit_with_parent, daemon=True).start()
+    try:
+        connection.send_bytes(READY)
+        message = connection.recv_bytes()
+        try:
+            call = pickle.loads(message)
+        except Exception as problem:
+            text = f"{type(problem).__name__}: {problem}"
+            connection.send_bytes(UNUSABLE + text.encode())
+            os._exit(0)
+        while True:
+            result = attempt(call, pickle.loads(connection.recv_bytes()))
+            connection.send_bytes(_result_bytes(result))
+    except (EOFError, OSError):
+        os._exit(0)  # without Python's shutdown, in which unloading JAX takes time
+
+
+def _result_bytes(result) -> bytes:
+    try:
+        return pickle.dumps(result, protocol=pickle.HIGHEST_PROTOCOL)
+    except Exception as problem:
+        text = f"{type(problem).__name__}: {problem}"
+        return pickle.dumps(Failed(f"its result could not be pickled: {text}"))
+
+
+def _exit_with_parent() -> None:
+    """Exit when the parent does, even if it was killed and closed nothing."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 @contextmanager

@@ -70,13 +70,14 @@ def attempt(call: Call, item: Any) -> Any:
         return Failed(f"{type(problem).__name__}: {problem}", traceback.format_exc())
 
 
-def check_count(name: str, value: int | None, least: int) -> None:
-    """Raise unless the value is an integer, `least` or more, or None (the default)."""
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and (not whole or value < least):
-        raise DataError(
-            f"`{name}` must be a whole number, {least} or more, but it is {value!r}."
-        )
+def check_counts(workers: Any, retries: Any) -> None:
+    """Raise unless both are integers, 1 or 0 and more, or None (the default)."""
+    for name, value, least in (("workers", workers, 1), ("retries", retries, 0)):
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        if value is not None and (not whole or value < least):
+            raise DataError(
+                f"`{name}` must be a whole number, {least} or more, but it is {value!r}."
+            )
 
 
 def why_lost(times: int, how: str) -> str:

@@ -6,7 +6,7 @@ evaluated at other states. Each result says how far these lie from the data.
 
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from ..inference._bands import Bands
 from ..inference._bootstrap import Bootstrap, bootstrap, require_model
 from ..panel._panel import Panel, require_panel
 from ..panel._user_function import call_with_states
+from ..report._layout import WIDTH, decimal, framed
 from ._support import Support, find_support
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
 Change = Mapping[str, Any] | Callable[[np.ndarray], Any]
 AS_SEEN = "as seen"
 QUANTITIES = ("reward", "probability")
-WIDTH = 78  # of the printed table, so that it fits a terminal of 80 columns
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,22 +54,10 @@ class ChangedStates:
                 "Bands need `replicates`: fit.counterfactual(..., replicates=200)."
             )
         at = (slice(None), *self._at(quantity, action))
-        # The band of one quantity and action, over all scenarios.
-        part = Bootstrap(
-            self.bootstrap.estimate[at],
-            self.bootstrap.draws[(slice(None), *at)],
-            self.bootstrap.replicates,
-            self.bootstrap.failures,
-            self.bootstrap.seed,
-        )
+        draws = self.bootstrap.draws[(slice(None), *at)]
+        part = replace(self.bootstrap, estimate=self.bootstrap.estimate[at], draws=draws)
         found = part.bands(np.arange(len(self.labels)), self.level)
-        return Bands(
-            found.states,
-            self.mean(quantity, action),
-            found.standard_errors,
-            found.critical,
-            found.level,
-        )
+        return replace(found, estimate=self.mean(quantity, action))
 
     def rows(self) -> list[dict[str, Any]]:
         """One row per scenario and action: a tidy table."""
@@ -83,9 +71,7 @@ class ChangedStates:
                         band = self.band(quantity, action)
                         row[f"{quantity}_low"] = float(band.low[number])
                         row[f"{quantity}_high"] = float(band.high[number])
-                row["outside"] = self.support[number].outside
-                row["near"] = self.support[number].near
-                row["mark"] = self.support[number].mark
+                row |= vars(self.support[number]) | {"mark": self.support[number].mark}
                 found.append(row)
         return found
 
@@ -99,17 +85,15 @@ class ChangedStates:
         for row in rows:
             line = f"{row['scenario']:<{wide}}  {row['action']!s:<{act}}"
             for quantity, size, digits in (("reward", 9, 3), ("probability", 13, 4)):
-                line += _decimal(row[quantity], digits).rjust(size)
+                line += decimal(row[quantity], digits).rjust(size)
                 if self._has_bands:
                     ends = (row[f"{quantity}_low"], row[f"{quantity}_high"])
-                    line += "".join(_decimal(end, digits).rjust(9) for end in ends)
+                    line += "".join(decimal(end, digits).rjust(9) for end in ends)
             body.append(line if row["scenario"] == AS_SEEN else f"{line}  {row['mark']}")
         width = max(WIDTH, *map(len, body))
-        lines = ["Changed states".center(width).rstrip(), "=" * width, body[0]]
-        lines += ["-" * width, *body[1:], "-" * width]
-        for note in self._notes():
-            lines += textwrap.wrap(note, width, subsequent_indent="  ")
-        return "\n".join([*lines, "=" * width])
+        wrapped = (textwrap.wrap(n, width, subsequent_indent="  ") for n in self._notes())
+        notes = [line for lines in wrapped for line in lines]
+        return framed("Changed states", body[:1], body[1:], notes, width=width)
 
     def _notes(self) -> list[str]:
         said = [f"{each.mark}: {each}" for each in _worst(self.support)]
@@ -210,21 +194,18 @@ def changed_states(
         )
     # Encoded again, because a function may have changed categories.
     encoded = [encoding.encode_any(each) for each in scenarios.values()]
-    return ChangedStates(
-        tuple(scenarios),
-        fit.actions,
-        statistic(fit),
-        tuple(find_support(panel, start, encoded)),
-        draws,
-        level,
-    )
+    support = tuple(find_support(panel, start, encoded))
+    means = (fit.actions, statistic(fit), support)
+    return ChangedStates(tuple(scenarios), *means, draws, level)
 
 
 def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.ndarray]:
     """The changed columns by label."""
     raw = fit.encoding.decode(start)
     if callable(change):
-        return {"changed": _applied(fit, raw, change)}
+        about: dict[str, Any] = {"role": "change", "returns": "the states changed"}
+        about |= {"names": fit.encoding.names, "shape": raw.shape}
+        return {"changed": call_with_states(change, raw.copy(), **about)}
     if not isinstance(change, Mapping) or not change:
         raise DataError(
             "`change` must hold new values by column, such as {'price': [1, 2]}, or be a "
@@ -263,27 +244,11 @@ def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.nd
     return found
 
 
-def _applied(fit: "Fit", raw: np.ndarray, change: Callable) -> np.ndarray:
-    return call_with_states(
-        change,
-        raw.copy(),
-        role="change",
-        names=fit.encoding.names,
-        shape=raw.shape,
-        returns="the states changed",
-    )
-
-
 def _listed(values: Any) -> list[Any]:
     # A text is one value, although Python counts it as a sequence.
     if isinstance(values, (str, bytes)) or not isinstance(values, (Sequence, np.ndarray)):
         return [values]
     return list(values)
-
-
-def _decimal(figure: float, digits: int) -> str:
-    # Adding zero turns -0.0 into 0.0.
-    return f"{round(figure, digits) + 0.0:.{digits}f}"
 
 
 def _worst(support: tuple[Support, ...]) -> list[Support]:

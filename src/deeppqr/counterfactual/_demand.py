@@ -80,12 +80,7 @@ def stationary_distribution(moves: Float[np.ndarray, "state next_state"]) -> Tab
 
 
 def _demand(
-    reward: TableActions,
-    transition: np.ndarray,
-    action: int,
-    transfers: Float[np.ndarray, " transfer"],
-    discount: float,
-    temperature: float,
+    reward: TableActions, law: np.ndarray, action: int, transfers: np.ndarray, *preferences
 ) -> Float[np.ndarray, " transfer"]:
     """The shares under one reward. Each transfer starts from the last one's solution."""
     found = np.empty(len(transfers))
@@ -94,20 +89,15 @@ def _demand(
     for number in np.argsort(transfers):
         changed = reward.copy()
         changed[:, action] += transfers[number]
-        mdp = TabularMDP(changed, transition, discount, temperature)
-        solution = solve_soft(mdp, start=value)
-        value = solution.value
-        policy = np.exp(solution.log_policy)
-        moves = np.einsum("sa,sat->st", policy, transition)
+        solution = solve_soft(TabularMDP(changed, law, *preferences), start=value)
+        value, policy = solution.value, np.exp(solution.log_policy)
+        moves = np.einsum("sa,sat->st", policy, law)
         found[number] = stationary_distribution(moves) @ policy[:, action]
     return found
 
 
 def _check(
-    reward: Float[np.ndarray, "*shape"],
-    transition: Float[np.ndarray, "*shape2"],
-    action: int,
-    transfers: Float[np.ndarray, "*shape3"],
+    reward: np.ndarray, transition: np.ndarray, action: int, transfers: np.ndarray
 ) -> None:
     if reward.ndim < 2 or not np.isfinite(reward).all():
         raise DataError(
@@ -115,14 +105,8 @@ def _check(
             f"action), but its shape is {reward.shape} and "
             f"{int((~np.isfinite(reward)).sum())} entries are not finite."
         )
-    num_states, num_actions = reward.shape[-2:]
-    if transition.shape != (num_states, num_actions, num_states):
-        raise DataError(
-            "`transition` must have the shape (state, action, next_state) = "
-            f"{(num_states, num_actions, num_states)} to match `reward`, but it has "
-            f"{transition.shape}."
-        )
-    check_transition(transition)
+    check_transition(transition, reward=reward)
+    num_actions = reward.shape[-1]
     # Under a logit policy every action has positive probability, so which states
     # communicate does not depend on the reward and is checked once.
     _check_one_class(transition.sum(axis=1) > 0)

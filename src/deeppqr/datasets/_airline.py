@@ -1,15 +1,15 @@
 """Airline market entry: the data of the paper's empirical study."""
 
+import csv
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import NamedTuple
+
+import polars as pl
 
 from .._errors import DataError
 from ..panel._panel import Panel
-from ._airline_places import CARRIERS, PLACES
 from ._source import Source
-
-if TYPE_CHECKING:
-    import polars as pl
 
 # Pinned to a commit, so that the files cannot change under the checksums below.
 URL = (
@@ -23,20 +23,26 @@ SHA256 = {
 }
 PERIODS = tuple(SHA256)
 ACTIONS = ("out", "serve")
+# In the order of the files' codes, code 1 first.
+CARRIERS = {
+    "AA": "American",
+    "AS": "Alaska",
+    "B6": "JetBlue",
+    "CO": "Continental",
+    "DL": "Delta",
+    "HP": "America West",
+    "NW": "Northwest",
+    "OTHER": "all other carriers",
+    "TW": "TWA",
+    "UA": "United",
+    "US": "US Airways",
+    "WN": "Southwest",
+}
 NEVER_SERVES = "TW"  # TWA serves no market in these periods: no reward is identified
 # The paper's state variables; populations and flights, which are skewed, in logarithms.
 STATE = (
-    "Dist",
-    "log_pop_origin",
-    "log_pop_dest",
-    "ln2002pssgrdens",
-    "seg_entry_t",
-    "nonstop_comps",
-    "orig_share",
-    "dest_share",
-    "any_origin",
-    "any_dest",
-    "log_flights",
+    *("Dist", "log_pop_origin", "log_pop_dest", "ln2002pssgrdens", "seg_entry_t"),
+    *("nonstop_comps", "orig_share", "dest_share", "any_origin", "any_dest", "log_flights"),
 )
 AS_PRINTED = {
     "log_pop_origin": "pop_origin",
@@ -45,25 +51,41 @@ AS_PRINTED = {
 }
 
 
-def airline_frame() -> "pl.DataFrame":
+class Place(NamedTuple):
+    """A composite statistical area: its airports and where they lie on average."""
+
+    name: str
+    airports: str
+    latitude: float
+    longitude: float
+
+
+def _read_places() -> tuple[Place, ...]:
+    text = (Path(__file__).parent / "places.csv").read_text("utf-8")
+    rows = csv.reader(text.splitlines()[1:])
+    return tuple(Place(name, codes, float(y), float(x)) for name, codes, y, x in rows)
+
+
+# The areas in the order of the files' codes, code 1 first. The paper's table of areas gives
+# names and airports, left column first.
+PLACES = _read_places()
+
+
+def airline_frame() -> pl.DataFrame:
     """Every carrier, market and period: 12 x 1,770 x 3 rows, with names beside the codes.
 
     `deeppqr.datasets.card("airline")` says what the columns mean.
     """
-    import polars as pl
-
     # All periods, whatever is asked for: the next state of one is in the file of the next.
     frame = pl.concat([_read(period) for period in PERIODS])
     name = dict(enumerate((place.name for place in PLACES), start=1))
     carrier = dict(enumerate(CARRIERS, start=1))
     frame = frame.rename({"yearq": "period"}).with_columns(
-        pl.col("CarrID").replace_strict(carrier).alias("carrier"),
-        pl.col("csa_code_origin").replace_strict(name).alias("origin"),
-        pl.col("csa_code_dest").replace_strict(name).alias("dest"),
-        pl.col("seg_entry_tplus1")
-        .replace_strict(dict(enumerate(ACTIONS)))
-        .alias("decision"),
         *_without_gaps(frame),
+        carrier=pl.col("CarrID").replace_strict(carrier),
+        origin=pl.col("csa_code_origin").replace_strict(name),
+        dest=pl.col("csa_code_dest").replace_strict(name),
+        decision=pl.col("seg_entry_tplus1").replace_strict(dict(enumerate(ACTIONS))),
     )
     return frame.with_columns(
         pl.concat_str("origin", "dest", separator=" - ").alias("market"),
@@ -92,8 +114,6 @@ def airline(
     logs
         Whether populations and flights enter in logarithms, or as they are.
     """
-    import polars as pl
-
     chosen = _check(carrier, periods)
     names = list(STATE if logs else (AS_PRINTED.get(name, name) for name in STATE))
     frame = airline_frame()
@@ -113,13 +133,11 @@ def airline(
     )
 
 
-def link_periods(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
+def link_periods(frame: pl.DataFrame, names: list[str]) -> pl.DataFrame:
     """Every row with its state one period later, null after the last period.
 
     Refuses files in which a carrier is not where its decision led it.
     """
-    import polars as pl
-
     key = ["carrier", "market", "period"]
     later = frame.select(
         "carrier",
@@ -142,32 +160,21 @@ def link_periods(frame: "pl.DataFrame", names: list[str]) -> "pl.DataFrame":
     return linked.drop("then")
 
 
-def _read(period: int) -> "pl.DataFrame":
-    import polars as pl
-
+def _read(period: int) -> pl.DataFrame:
     name = f"airline{period}.csv"
     path = Source("airline", name, URL + name, SHA256[period]).path()
     # As R writes tables: missing is NA, and the first column holds unnamed row numbers.
     return pl.read_csv(path, null_values="NA", infer_schema_length=None).drop("")
 
 
-def _without_gaps(frame: "pl.DataFrame") -> list["pl.Expr"]:
+def _without_gaps(frame: pl.DataFrame) -> list[pl.Expr]:
     """Populations, San Juan's missing one being the median of the other areas'."""
-    import polars as pl
-
+    ends = ("origin", "dest")
     known = pl.concat(
-        [
-            frame.select(
-                pl.col(f"csa_code_{end}").alias("code"), pl.col(f"pop_{end}").alias("pop")
-            )
-            for end in ("origin", "dest")
-        ]
+        [frame.select(code=f"csa_code_{end}", pop=f"pop_{end}") for end in ends]
     )
     median = known.drop_nulls().unique("code")["pop"].median()
-    return [
-        pl.col(name).cast(pl.Float64).fill_null(median)
-        for name in ("pop_origin", "pop_dest")
-    ]
+    return [pl.col(f"pop_{end}").cast(pl.Float64).fill_null(median) for end in ends]
 
 
 def _check(carrier: str | None, periods: Iterable[int]) -> list[int]:

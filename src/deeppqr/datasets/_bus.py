@@ -1,23 +1,31 @@
 """Rust's bus engines: monthly odometer readings as decisions to keep or replace."""
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+import polars as pl
 from jaxtyping import Float, Int
 
 from .._errors import DataError
 from ..panel._panel import Panel
 from ._source import Source
 
-if TYPE_CHECKING:
-    import polars as pl
-
 URL = (
     "https://raw.githubusercontent.com/OpenSourceEconomics/zurcher-data/"
     "d39eb4d6da1cbdcadf7e5594672bb8495e3394b0/data/original_data/"
 )
+SHA256 = {
+    "g870": "28c565af50b316670ebf3bc21e45b779c743fc93ff5adab375a2296a5a9ca042",
+    "rt50": "18281cf711d9ea17cbcae0b17371f3749c46d40f46f2b44bde8bee6360b0f43a",
+    "t8h203": "edf9548b8e343991a9d5da514fde260d70b9002d84accfbbbd9c4abc78675684",
+    "a530875": "d67a6b7ea23b1b1fa772a22e86930ce79ed2afb9b1f01f546c119349ee7badab",
+    "a530874": "31f6236e6473129d1fad7182147c1af4f97addba357c3ad4e841d462ddec66a0",
+    "a452374": "3d847a8584abd55c5b87924022b8c4546beb0003f8a5427d620224e00aa7f363",
+    "a530872": "495f9bb33affe2b946de52732e1397b40c9bd4e76afa1d9c8bda44379d12f697",
+    "a452372": "e851cf2f31f35f13566dfd84f2b6f1f6e848c5b14f5a3a0d35edd3242ab46e05",
+    "d309": "ad6b630d6d799e88b075f1484453f10ee3c00da40ecc666a4b1151ec90257ac1",
+}
 ACTIONS = ("keep", "replace")
 # Layout of the files: each bus begins with eleven numbers before its readings (bus number,
 # date of purchase, two replacements with month, year and odometer, first month and year).
@@ -34,103 +42,45 @@ class BusGroup(NamedTuple):
     entries: int
     """Numbers per bus."""
     buses: int
-    sha256: str
-
-    @property
-    def source(self) -> Source:
-        name = f"{self.file}.asc"
-        return Source("bus", name, URL + name, self.sha256)
 
 
 # Rust's groups 1 to 8; 9 is the Davidson 309, which he leaves aside.
 BUS_GROUPS = {
-    1: BusGroup(
-        "g870",
-        "Grumman 870",
-        36,
-        15,
-        "28c565af50b316670ebf3bc21e45b779c743fc93ff5adab375a2296a5a9ca042",
-    ),
-    2: BusGroup(
-        "rt50",
-        "Chance RT50",
-        60,
-        4,
-        "18281cf711d9ea17cbcae0b17371f3749c46d40f46f2b44bde8bee6360b0f43a",
-    ),
-    3: BusGroup(
-        "t8h203",
-        "GMC T8H203",
-        81,
-        48,
-        "edf9548b8e343991a9d5da514fde260d70b9002d84accfbbbd9c4abc78675684",
-    ),
-    4: BusGroup(
-        "a530875",
-        "GMC A5308, 1975",
-        128,
-        37,
-        "d67a6b7ea23b1b1fa772a22e86930ce79ed2afb9b1f01f546c119349ee7badab",
-    ),
-    5: BusGroup(
-        "a530874",
-        "GMC A5308, 1974",
-        137,
-        12,
-        "31f6236e6473129d1fad7182147c1af4f97addba357c3ad4e841d462ddec66a0",
-    ),
-    6: BusGroup(
-        "a452374",
-        "GMC A4523, 1974",
-        137,
-        10,
-        "3d847a8584abd55c5b87924022b8c4546beb0003f8a5427d620224e00aa7f363",
-    ),
-    7: BusGroup(
-        "a530872",
-        "GMC A5308, 1972",
-        137,
-        18,
-        "495f9bb33affe2b946de52732e1397b40c9bd4e76afa1d9c8bda44379d12f697",
-    ),
-    8: BusGroup(
-        "a452372",
-        "GMC A4523, 1972",
-        137,
-        18,
-        "e851cf2f31f35f13566dfd84f2b6f1f6e848c5b14f5a3a0d35edd3242ab46e05",
-    ),
-    9: BusGroup(
-        "d309",
-        "Davidson 309",
-        110,
-        4,
-        "ad6b630d6d799e88b075f1484453f10ee3c00da40ecc666a4b1151ec90257ac1",
-    ),
+    1: BusGroup("g870", "Grumman 870", 36, 15),
+    2: BusGroup("rt50", "Chance RT50", 60, 4),
+    3: BusGroup("t8h203", "GMC T8H203", 81, 48),
+    4: BusGroup("a530875", "GMC A5308, 1975", 128, 37),
+    5: BusGroup("a530874", "GMC A5308, 1974", 137, 12),
+    6: BusGroup("a452374", "GMC A4523, 1974", 137, 10),
+    7: BusGroup("a530872", "GMC A5308, 1972", 137, 18),
+    8: BusGroup("a452372", "GMC A4523, 1972", 137, 18),
+    9: BusGroup("d309", "Davidson 309", 110, 4),
 }
 
 
 def bus_frame(
     groups: Iterable[int] = (1, 2, 3, 4), *, bin_width: int = 5_000
-) -> "pl.DataFrame":
+) -> pl.DataFrame:
     """Every reading of these groups, one row per bus and month, the first included.
 
     `deeppqr.datasets.card("bus")` says what the columns mean.
     """
-    import polars as pl
-
     _check_positive("bin_width", bin_width)
-    parts = []
-    for number in _check_groups(groups):
-        group = BUS_GROUPS[number]
-        parts += [_of_bus(number, group, entry) for entry in _read(group)]
-    frame = pl.concat([pl.DataFrame(part) for part in parts])
+    parts = [
+        pl.DataFrame(_of_bus(number, BUS_GROUPS[number], entry))
+        for number in _check_groups(groups)
+        for entry in _read(BUS_GROUPS[number])
+    ]
     # Rust takes the ceiling of mileage / 5000, so bin 0 is (0, 5000]. With the floor, his
     # published shares of increments are not reproduced.
     number = (pl.col("mileage") / bin_width).ceil().cast(pl.Int64) - 1
-    return frame.with_columns(number.clip(lower_bound=0).alias("bin")).select(
-        *("group", "file", "bus", "period", "year", "month"),
-        *("odometer", "mileage", "bin", "replace"),
+    return (
+        pl.concat(parts)
+        .with_columns(number.clip(lower_bound=0).alias("bin"))
+        .select(
+            *("group", "file", "bus", "period", "year", "month"),
+            *("odometer", "mileage", "bin", "replace"),
+        )
     )
 
 
@@ -149,8 +99,6 @@ def bus(
     bins, bin_width
         The mileage at hand is in bin 0 up to `bin_width` miles and never beyond the last.
     """
-    import polars as pl
-
     _check_positive("bins", bins)
     # Without the first month, as Rust's likelihood: 8,156 decisions in groups 1-4.
     frame = bus_frame(groups, bin_width=bin_width).filter(pl.col("period") > 0)
@@ -159,14 +107,8 @@ def bus(
         pl.col("bin").clip(upper_bound=bins - 1).alias("mileage_bin"),
         labels.alias("decision"),
     )
-    return Panel.from_frame(
-        frame,
-        state="mileage_bin",
-        action="decision",
-        unit="bus",
-        time="period",
-        actions=ACTIONS,
-    )
+    roles = {"state": "mileage_bin", "action": "decision", "unit": "bus", "time": "period"}
+    return Panel.from_frame(frame, **roles, actions=ACTIONS)
 
 
 def bus_increments(
@@ -191,8 +133,8 @@ def bus_increments(
 
 
 def _read(group: BusGroup) -> Float[np.ndarray, "bus entry"]:
-    path: Path = group.source.path()
-    # Numbers of one bus after those of another; the shape is that of Rust's documentation.
+    name = f"{group.file}.asc"
+    path = Source("bus", name, URL + name, SHA256[group.file]).path()
     values = np.array(path.read_text(encoding="ascii").split(), dtype=np.float64)
     return values.reshape(group.buses, group.entries)
 

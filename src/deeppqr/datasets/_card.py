@@ -1,6 +1,5 @@
 """Data cards: source, licence, columns and caveats of each data set."""
 
-import textwrap
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError
+from ..report._layout import framed, labelled
 
-WIDTH, MARGIN = 78, 13  # characters of a printed line, and of its left column
+MARGIN = 13  # characters of the left column
 
 
 @dataclass(frozen=True)
@@ -26,17 +26,12 @@ class Card:
     references: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [self.title.center(WIDTH).rstrip(), "=" * WIDTH]
-        lines += _block("source", self.source) + _block("licence", self.licence)
-        lines.append("-" * WIDTH)
-        for column, meaning in self.columns.items():
-            lines += _block(column, meaning)
-        lines.append("-" * WIDTH)
-        for caveat in self.caveats:
-            lines += _block("mind", caveat)
-        for reference in self.references:
-            lines += _block("cite", reference)
-        return "\n".join([*lines, "=" * WIDTH])
+        remarks = [("mind", caveat) for caveat in self.caveats]
+        remarks += [("cite", reference) for reference in self.references]
+        origin = [("source", self.source), ("licence", self.licence)]
+        sections = (origin, self.columns.items(), remarks)
+        blocks = ([line for pair in pairs for line in _block(*pair)] for pairs in sections)
+        return framed(self.title, *blocks)
 
 
 def card(name: str) -> Card:
@@ -51,12 +46,6 @@ def card(name: str) -> Card:
 
 
 def _block(head: str, text: str) -> list[str]:
-    margin = " " * MARGIN
     if len(head) >= MARGIN:
-        return [
-            head,
-            *textwrap.wrap(text, WIDTH, initial_indent=margin, subsequent_indent=margin),
-        ]
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=f"{head:<{MARGIN}}", subsequent_indent=margin
-    )
+        return [head, *labelled(" " * MARGIN, text)]
+    return labelled(f"{head:<{MARGIN}}", text)

@@ -118,7 +118,7 @@ class Bootstrap:
 
     def summary(self) -> str:
         """A table: estimate, standard error and 95 % interval of each entry."""
-        from ..report._draws import summarise_draws
+        from ..report._estimates import summarise_draws
 
         return summarise_draws(self)
 

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Any
 
-from ._choice import policy_log_likelihood as policy_log_likelihood
-from ._choice import simulate_choices as simulate_choices
 from ._law import Law as Law
+from ._simulate import policy_log_likelihood as policy_log_likelihood
+from ._simulate import simulate_choices as simulate_choices
 from ._soft_q import SoftQLearning as SoftQLearning
 from ._tabular import TabularMDP as TabularMDP
 from ._tabular import solve_soft as solve_soft

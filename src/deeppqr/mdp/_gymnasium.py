@@ -94,8 +94,9 @@ class WorldEnv(gymnasium.Env):
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None):
         super().reset(seed=seed)
-        self._state, self._elapsed = self.world.initial_states(1, self.np_random), 0
-        return self._observation(), {}
+        state = self._state = self.world.initial_states(1, self.np_random)
+        self._elapsed = 0
+        return np.array(state[0], dtype=np.float64), {}
 
     def step(self, action: Any):
         if self._state is None:
@@ -107,14 +108,10 @@ class WorldEnv(gymnasium.Env):
             )
         reward = float(self.world.reward(self._state)[0, action])
         choice = np.array([action])
-        self._state = self.world.next_states(self._state, choice, self.np_random)
+        state = self._state = self.world.next_states(self._state, choice, self.np_random)
         self._elapsed += 1
         truncated = self.horizon is not None and self._elapsed >= self.horizon
-        return self._observation(), reward, False, truncated, {}
-
-    def _observation(self) -> np.ndarray:
-        assert self._state is not None
-        return np.array(self._state[0], dtype=np.float64)
+        return np.array(state[0], dtype=np.float64), reward, False, truncated, {}
 
 
 class FittedReward(gymnasium.Wrapper):

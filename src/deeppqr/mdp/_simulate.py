@@ -1,14 +1,25 @@
-"""Simulates decisions of a policy in a world, as a panel."""
+r"""Simulation and likelihoods of dynamic discrete choice.
 
+In inverse reinforcement learning the agent randomises, because entropy is worth $\alpha$ to
+it. In econometrics it maximises exactly, after seeing a shock for every action that the
+analyst does not see. With extreme-value shocks of scale $\alpha$ and mean zero the two have
+the same choice probabilities and the same values.
+"""
+
+from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from jaxtyping import Float, Int
+from scipy.special import log_softmax
 
 from .._errors import DataError
 from .._random import check_seed
 from .._shapes import Codes
 from ..panel._panel import Panel
+
+ActionValues = Callable[[np.ndarray], np.ndarray]
+"""From states to one column per action."""
 
 
 @runtime_checkable
@@ -35,17 +46,23 @@ def simulate(
     default the world's own optimal policy. The last row of each unit has a next state
     too, which was drawn like the others.
     """
+    log_policy = world.log_policy if policy is None else policy
+    choose = lambda states, rng: draw(np.exp(log_policy(states)), rng)
+    return simulate_rule(world, choose, steps=steps, units=units, seed=seed)
+
+
+def simulate_rule(
+    world: World, choose: Callable, *, steps: int, units: int, seed: int
+) -> Panel:
+    """Decisions by a rule: `choose(states, rng)` gives each state's action."""
     horizon = split_steps(steps, units)
     rng = generator(seed)
-    log_policy = world.log_policy if policy is None else policy
-    state = world.initial_states(units, rng)
-    path = np.empty((horizon + 1, *state.shape))
-    action = np.empty((horizon, units), dtype=np.int64)
-    path[0] = state
-    for t in range(horizon):
-        action[t] = draw(np.exp(log_policy(path[t])), rng)
-        path[t + 1] = world.next_states(path[t], action[t], rng)
-    return panel_of_paths(world, path, action)
+    path = [world.initial_states(units, rng)]
+    action = []
+    for _ in range(horizon):
+        action.append(choose(path[-1], rng))
+        path.append(world.next_states(path[-1], action[-1], rng))
+    return panel_of_paths(world, np.stack(path), np.stack(action))
 
 
 def generator(seed: int) -> np.random.Generator:
@@ -89,3 +106,43 @@ def panel_of_paths(
         actions=world.actions,
         state_names=world.state_names,
     )
+
+
+def gumbel_shocks(
+    shape: tuple[int, ...], *, temperature: float, rng: np.random.Generator
+) -> np.ndarray:
+    """Type-I extreme-value shocks of scale `temperature`, centred at mean zero."""
+    # Centred: a Gumbel variable has mean 0.577, which would add a constant to V.
+    return temperature * (rng.gumbel(size=shape) - np.euler_gamma)
+
+
+def simulate_choices(
+    world: World, q: ActionValues, *, temperature: float, steps: int, units: int, seed: int
+) -> Panel:
+    r"""Decisions of agents who see a shock per action and take the best.
+
+    $$a_t = \arg\max_a \{Q(s_t, a) + \varepsilon_t(a)\}.$$
+    """
+
+    def choose(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        value = q(states)
+        shocks = gumbel_shocks(value.shape, temperature=temperature, rng=rng)
+        return (value + shocks).argmax(axis=1)
+
+    return simulate_rule(world, choose, steps=steps, units=units, seed=seed)
+
+
+def policy_log_likelihood(
+    panel: Panel, q: ActionValues, *, temperature: float = 1.0
+) -> float:
+    r"""Lemma 1's log-likelihood of the decisions, the transitions' part left out.
+
+    $$\sum_t \Big[ Q(s_t,a_t)/\alpha - \log \sum_b \exp\{Q(s_t,b)/\alpha\} \Big].$$
+
+    At temperature one it is that of dynamic discrete choice with standard shocks, `q` being
+    the choice-specific values. It is also that of MaxEnt-IRL, which puts a reward in Q's
+    place: correctly specified at discount zero, while elsewhere its maximum is Q.
+    """
+    log_prob = log_softmax(q(panel.state) / temperature, axis=1)
+    chosen = log_prob[np.arange(len(panel)), panel.action]
+    return float(np.sum(panel.weight * chosen))

@@ -59,9 +59,8 @@ class SoftQLearning:
         key_data, key_train = jr.split(jr.key(seed))
         state, action, after = self._explore(world, numpy_rng(key_data))
         earned = reward(state)[np.arange(len(state)), action]
-        return self.solve_transitions(
-            state, action, earned, after, len(world.actions), key=key_train
-        )
+        moves = (state, action, earned, after, len(world.actions))
+        return self.solve_transitions(*moves, key=key_train)
 
     def solve_env(self, env: Any, *, steps: int = 40_000, seed: int = 0) -> "SoftQFunction":
         """Learn Q in a Gymnasium environment with discrete actions, by random play."""
@@ -70,25 +69,16 @@ class SoftQLearning:
         labels = action_labels(env)
         rng = generator(seed)
         state, _ = env.reset(seed=seed)
-        seen, taken, earned, reached, ended = [], [], [], [], []
+        moves = []
         for _ in range(steps):
             choice = int(rng.integers(len(labels)))
             after, reward, terminated, truncated, _ = env.step(labels[choice])
-            seen.append(as_state(state))
-            taken.append(choice)
-            earned.append(float(reward))
-            reached.append(as_state(after))
-            ended.append(terminated)
+            ends = (as_state(state)[0], as_state(after)[0])
+            moves.append((ends[0], choice, float(reward), ends[1], terminated))
             state = env.reset()[0] if terminated or truncated else after
-        return self.solve_transitions(
-            np.concatenate(seen),
-            np.array(taken),
-            np.array(earned),
-            np.concatenate(reached),
-            len(labels),
-            terminal=np.array(ended),
-            key=jr.key(seed),
-        )
+        state, action, earned, after, ended = map(np.array, zip(*moves, strict=True))
+        moves = (state, action, earned, after, len(labels))
+        return self.solve_transitions(*moves, terminal=ended, key=jr.key(seed))
 
     def solve_transitions(
         self, state, action, earned, after, num_actions: int, *, terminal=None, key
@@ -133,15 +123,12 @@ class SoftQLearning:
     def _explore(self, world: World, rng: np.random.Generator):
         state = world.initial_states(self.states, rng)
         uniform = np.full((self.states, len(world.actions)), 1.0 / len(world.actions))
-        seen, taken, reached = [], [], []
+        moves = []
         for _ in range(self.horizon):
             action = draw(uniform, rng)
-            after = world.next_states(state, action, rng)
-            seen.append(state)
-            taken.append(action)
-            reached.append(after)
-            state = after
-        return np.concatenate(seen), np.concatenate(taken), np.concatenate(reached)
+            moves.append((state, action, world.next_states(state, action, rng)))
+            state = moves[-1][2]
+        return map(np.concatenate, zip(*moves, strict=True))
 
 
 @dataclass(frozen=True, eq=False)

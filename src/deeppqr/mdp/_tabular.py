@@ -21,14 +21,7 @@ class TabularMDP:
     temperature: float = 1.0
 
     def __post_init__(self):
-        num_states, num_actions = self.reward.shape
-        if self.transition.shape != (num_states, num_actions, num_states):
-            raise DataError(
-                "`transition` must have the shape (state, action, next_state) = "
-                f"{(num_states, num_actions, num_states)} to match `reward`, but it has "
-                f"{self.transition.shape}."
-            )
-        check_transition(self.transition)
+        check_transition(self.transition, reward=self.reward)
         check_preferences(self.discount, self.temperature)
 
 
@@ -96,8 +89,18 @@ def evaluate_policy(mdp: TabularMDP, log_policy: TableActions) -> TableValues:
     return np.linalg.solve(np.eye(len(flow)) - mdp.discount * moves, flow)
 
 
-def check_transition(transition: np.ndarray) -> None:
-    """Refuse a transition law whose rows are not probabilities."""
+def check_transition(transition: np.ndarray, **table: np.ndarray) -> None:
+    """Refuse a transition law whose rows are not probabilities.
+
+    A table of states and actions, by the name of its argument, says what its shape must be.
+    """
+    for name, values in table.items():
+        shape = (*values.shape[-2:], values.shape[-2])
+        if transition.shape != shape:
+            raise DataError(
+                f"`transition` must have the shape (state, action, next_state) = {shape} "
+                f"to match `{name}`, but it has {transition.shape}."
+            )
     # 1e-8 admits probabilities that were written with eight decimals.
     wrong = (transition < 0).any(axis=-1) | (np.abs(transition.sum(-1) - 1) > 1e-8)
     if wrong.any():

@@ -1,28 +1,28 @@
-"""Tables of estimated parameters: estimate, s.e., z, p and interval; three formats."""
+"""Tables of estimates: parameters in three formats, and the draws of a bootstrap."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
+from ._layout import columns, framed
+
+if TYPE_CHECKING:
+    from ..inference._bootstrap import Bootstrap
 
 HEADINGS = ("estimate", "s.e.", "z", "p", "95% low", "95% high")
 # The 97.5 % quantile of the standard normal, here as a number because importing
 # scipy.stats for it takes a second.
 NORMAL_975 = 1.959963984540054
 MISSING = "-"
+DRAWS_HEADINGS = ("estimate", "s.e.", "95% low", "95% high")
+MAX_ROWS = 40  # of a printed table of draws: a screen; the rest is counted below it
 _LATEX = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
     "\\": r"\textbackslash{}",
-    "&": r"\&",
-    "%": r"\%",
-    "$": r"\$",
-    "#": r"\#",
-    "_": r"\_",
-    "{": r"\{",
-    "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
@@ -121,7 +121,7 @@ class Estimates:
     def markdown(self) -> str:
         """A Markdown table under a bold title, its facts below."""
         rule = ["---", *["---:"] * len(HEADINGS)]
-        body = [tuple(map(_bar, _cells(row))) for row in self.table()]
+        body = [[cell.replace("|", r"\|") for cell in _cells(row)] for row in self.table()]
         lines = ["| " + " | ".join(line) + " |" for line in (("", *HEADINGS), rule, *body)]
         parts = [f"**{self.title}**", "", *lines]
         if self.facts:
@@ -161,6 +161,42 @@ class Estimates:
         return self.text()
 
 
+def summarise_draws(found: "Bootstrap") -> str:
+    """The printable table of a bootstrap; intervals are quantiles of its draws."""
+    values = found.estimate.ravel()
+    # With one draw there is no spread: the table then has estimates alone.
+    enough = len(found.draws) > 1
+    unknown = np.full(values.shape, np.nan)
+    errors, low, high = unknown, unknown, unknown
+    if enough:
+        errors = found.standard_errors.ravel()
+        low, high = found.interval(0.95).reshape(2, -1)
+    names = entry_names(found)
+    lines: list[tuple[str, ...]] = [("", *DRAWS_HEADINGS)]
+    for row in range(min(values.size, MAX_ROWS)):
+        digits = decimals(float(errors[row]), float(values[row]))
+        figures = (values[row], errors[row], low[row], high[row])
+        lines.append((names[row], *_or_missing(f"{x:.{digits}f}" for x in figures)))
+    notes = [f"Units drawn with replacement: {found.note}."]
+    if enough:
+        notes.append("Intervals are quantiles of the draws.")
+    if values.size > MAX_ROWS:
+        notes.append(
+            f"{values.size - MAX_ROWS:,} more entries: see `standard_errors`, `interval`."
+        )
+    return ruled("Bootstrap over units", lines, notes=notes)
+
+
+def entry_names(found: "Bootstrap") -> list[str]:
+    """What each entry of the statistic is called: its own name, or its place."""
+    if found.names:
+        return list(found.names)
+    if not found.estimate.shape:
+        return ["statistic"]
+    places = np.ndindex(found.estimate.shape)
+    return [f"[{', '.join(map(str, place))}]" for place in places]
+
+
 def ruled(
     title: str,
     lines: Sequence[tuple[str, ...]],
@@ -168,19 +204,10 @@ def ruled(
     notes: Sequence[str] = (),
 ) -> str:
     """Lines of cells, headings first, aligned between rules; facts and notes below."""
-    width = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    printed = [
-        "  ".join(
-            cell.rjust(wide) if number else cell.ljust(wide)
-            for number, (cell, wide) in enumerate(zip(line, width, strict=True))
-        )
-        for line in lines
-    ]
-    rule = max(map(len, [title, *printed]))
-    parts = [title.center(rule).rstrip(), "=" * rule, printed[0], "-" * rule]
-    parts += printed[1:]
-    parts += ["-" * rule, *facts] if facts else []
-    return "\n".join([*parts, "=" * rule, *notes])
+    head, *body = columns(lines)
+    width = max(map(len, [title, head, *body]))
+    below = [facts] if facts else []
+    return "\n".join([framed(title, [head], body, *below, width=width), *notes])
 
 
 def latex_escape(text: str) -> str:
@@ -200,7 +227,11 @@ def _cells(row: EstimateRow) -> tuple[str, ...]:
         f"{row.low:.{digits}f}",
         f"{row.high:.{digits}f}",
     ]
-    return (row.name, *(MISSING if figure == "nan" else figure for figure in figures))
+    return (row.name, *_or_missing(figures))
+
+
+def _or_missing(figures: Iterable[str]) -> list[str]:
+    return [MISSING if figure == "nan" else figure for figure in figures]
 
 
 def decimals(error: float, value: float) -> int:
@@ -210,11 +241,6 @@ def decimals(error: float, value: float) -> int:
         return 4
     # Three significant digits of the standard error, and four decimals at least.
     return int(np.clip(2 - np.floor(np.log10(scale)), 4, 12))
-
-
-def _bar(text: str) -> str:
-    """A cell of a Markdown table, its bars escaped."""
-    return text.replace("|", r"\|")
 
 
 def _latex_figure(text: str) -> str:

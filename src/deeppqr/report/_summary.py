@@ -1,48 +1,98 @@
-"""The printed summary of a fit."""
+"""The printed summary of a fit, with its rewards over the panel's states."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from ._rewards import reward_lines
+import numpy as np
+from jaxtyping import Float
+
+from .._shapes import PerAction, PerRow
+from ._layout import decimal, framed, labelled, listed
 
 if TYPE_CHECKING:
     from .._fit import Fit
 
-WIDTH = 78  # fits a terminal of 80 columns
+TAILS = (0.05, 0.95)  # quantiles, since the extremes of rewards are often extrapolated
+MAX_ACTIONS, MAX_LABEL = 8, 16  # rows of the table, characters of an action's label
 
 
 def summarise(fit: "Fit") -> str:
     """The printable table of `Fit.summary`."""
     panel, seconds = fit.provenance["panel"], fit.provenance["seconds"]
-    lines = [
-        "PQR: reward identified by an anchor action".center(WIDTH).rstrip(),
-        "=" * WIDTH,
+    head = [
         f"decisions {panel['rows']:,}   units {panel['units']:,}   "
         f"next states {panel['next_states']:,}   terminal {panel['terminal']:,}",
-        f"states    {', '.join(map(str, fit.encoding.columns))}",
-        f"actions   {', '.join(map(str, fit.actions))}   (anchor: {fit.anchor})",
+        f"states    {listed(fit.encoding.columns)}",
+        f"actions   {listed(fit.actions)}   (anchor: {fit.anchor})",
         f"discount  {fit.discount:g}   temperature {fit.temperature:g}   "
         f"seed {fit.provenance['settings']['seed']}",
-        "-" * WIDTH,
     ]
     # The letters of the paper's P, Q and R stages.
     titles = {"policy": "P policy", "anchor_value": "Q anchor", "reward": "R reward"}
+    stages, diagnostics = [], []
     for stage, title in titles.items():
         note = f"{fit.stages[stage]} [{seconds[stage]:.1f} s]"
-        lines += wrap(note, first=f"{title}  ")
-    lines.append("-" * WIDTH)
-    rewards = reward_lines(fit)
-    lines += [*rewards, "-" * WIDTH] if rewards else []
+        stages += labelled(f"{title}  ", note)
     for figure in fit.diagnostics:
-        head = f"{figure.name:<20}{figure.value:>10.4g}  {figure.verdict}"
-        lines += [head, *wrap(figure.meaning, first="    ")]
-    lines.append("=" * WIDTH)
-    return "\n".join(lines)
+        diagnostics.append(f"{figure.name:<20}{figure.value:>10.4g}  {figure.verdict}")
+        diagnostics += labelled("    ", figure.meaning)
+    rewards = [lines] if (lines := reward_lines(fit)) else []
+    title = "PQR: reward identified by an anchor action"
+    return framed(title, head, stages, *rewards, diagnostics)
 
 
-def wrap(text: str, *, first: str) -> list[str]:
-    """Lines no longer than the table, the first with a title in front."""
-    import textwrap
+def reward_range(reward: PerAction, weight: PerRow) -> dict[str, tuple[float, ...]]:
+    """Mean and outer quantiles of each action's reward, over the rows where it is known.
 
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=first, subsequent_indent=" " * len(first)
-    )
+    Plain numbers, so that a fit can keep them when it no longer has its panel.
+    """
+    found: dict[str, list[float]] = {"mean": [], "low": [], "high": []}
+    for column in reward.T:
+        known = np.isfinite(column) & (weight > 0)
+        figures = [float("nan")] * 3
+        if known.any():
+            values, mass = column[known], weight[known]
+            # Weighted quantiles exist in NumPy for this method alone.
+            ends = np.quantile(values, TAILS, weights=mass, method="inverted_cdf")
+            figures = [np.average(values, weights=mass), *ends]
+        for name, figure in zip(found, figures, strict=True):
+            found[name].append(float(figure))
+    return {name: tuple(figures) for name, figures in found.items()}
+
+
+def rescaled_range(found: dict[str, Any], factor: float) -> dict[str, Any]:
+    """The same figures of a reward that is `factor` times as large."""
+    return {
+        name: tuple(factor * figure for figure in figures)
+        for name, figures in found.items()
+    }
+
+
+def reward_lines(fit: "Fit") -> list[str]:
+    """A heading and a line for each action; none where the fit does not know them."""
+    found = fit.provenance.get("reward")
+    if found is None:
+        return []
+    labels = [str(label)[:MAX_LABEL] for label in fit.actions]
+    labels[fit.estimate.anchor] += " (known)"
+    count, shown = len(labels), labels[:MAX_ACTIONS]
+    title = "reward over states"
+    if count > MAX_ACTIONS:
+        title = f"reward, {MAX_ACTIONS} of {count}"
+    wide = max(map(len, [title, *shown])) + 1
+    low, high = (f"{100 * tail:g} %" for tail in TAILS)
+    lines = [f"{title:<{wide}}{'mean':>10}{low:>10}{high:>10}  s.e. by fit.project"]
+    table = np.array([found[name] for name in ("mean", "low", "high")]).T
+    written = _written(table)
+    for index, label in enumerate(shown):
+        figures = "".join(f"{figure:>10}" for figure in written[index])
+        lines.append(f"{label:<{wide}}{figures}")
+    return lines
+
+
+def _written(table: Float[np.ndarray, "action figure"]) -> list[list[str]]:
+    """Figures to the same decimals: four digits of the largest."""
+    largest = float(np.nanmax(np.abs(table), initial=0.0))
+    if not 1e-6 < largest < 1e7:
+        return [[f"{figure:.3g}" for figure in row] for row in table]
+    digits = int(np.clip(3 - np.floor(np.log10(largest)), 0, 9))
+    return [[decimal(each, digits) for each in row] for row in table]

@@ -1,7 +1,7 @@
 """Synthetic worlds with known rewards, values and policies, computed exactly."""
 
-from ._known_cost_bus import KnownCostBus as KnownCostBus
 from ._paper import PaperWorld as PaperWorld
 from ._samq_bus import SamqBus as SamqBus
+from ._tabular import KnownCostBus as KnownCostBus
 from ._tabular import TabularWorld as TabularWorld
 from ._tabular import random_tabular as random_tabular

@@ -50,15 +50,6 @@ class Lines:
 
 
 @dataclass(frozen=True, eq=False)
-class SolvedLines:
-    """Lines with their exact action values."""
-
-    lines: Lines
-    q: Float[np.ndarray, "point action"]
-    value: Float[np.ndarray, " point"]
-
-
-@dataclass(frozen=True, eq=False)
 class PaperWorld:
     r"""The paper's synthetic world: p state variables, five actions, anchor 0.
 
@@ -118,10 +109,16 @@ class PaperWorld:
         return self._reward_along(states @ self.omega[:-1] / self.p)
 
     def q(self, states) -> PerAction:
-        return self._at_home(states)[0]
+        states = self._check(states)
+        at_once = max(1, POINTS_AT_ONCE // (20 * self.p + 1))
+        found = []
+        for first in range(0, max(1, len(states)), at_once):
+            lines, q = self.solve_lines(states[first : first + at_once])
+            found.append(q[lines.home])
+        return np.concatenate(found)
 
     def value(self, states) -> PerRow:
-        return self._at_home(states)[1]
+        return self.temperature * logsumexp(self.q(states) / self.temperature, axis=1)
 
     def log_policy(self, states) -> PerAction:
         return log_softmax(self.q(states) / self.temperature, axis=1)
@@ -207,11 +204,12 @@ class PaperWorld:
         moved[outside] = self.initial_states(int(outside.sum()), rng)
         return moved
 
-    def solve_lines(self, states: Float[np.ndarray, "line p"]) -> SolvedLines:
-        """The exact solution on the line through each state."""
+    def solve_lines(
+        self, states: Float[np.ndarray, "line p"]
+    ) -> tuple[Lines, Float[np.ndarray, "point action"]]:
+        """The lines through the states, with their exact action values."""
         lines = self._lines(states)
-        q, _ = self._solve(lines, jump_value=self.jump_value)
-        return SolvedLines(lines, q, self.temperature * logsumexp(q / self.temperature, 1))
+        return lines, self._solve(lines, jump_value=self.jump_value)[0]
 
     def _lines(self, states: np.ndarray) -> Lines:
         # How many tenths a state can move down and up before a coordinate leaves the box;
@@ -305,16 +303,6 @@ class PaperWorld:
         """What the premium adds to the reward of each action."""
         return self.premium * (np.arange(NUM_ACTIONS) > 0)
 
-    def _at_home(self, states) -> tuple[np.ndarray, np.ndarray]:
-        states = self._check(states)
-        at_once = max(1, POINTS_AT_ONCE // (20 * self.p + 1))
-        q, value = [], []
-        for first in range(0, max(1, len(states)), at_once):
-            solved = self.solve_lines(states[first : first + at_once])
-            q.append(solved.q[solved.lines.home])
-            value.append(solved.value[solved.lines.home])
-        return np.concatenate(q), np.concatenate(value)
-
     def _check(self, states) -> np.ndarray:
         states = np.asarray(states, dtype=np.float64)
         if states.ndim != 2 or states.shape[1] != self.p:
@@ -344,11 +332,11 @@ class _LineWalk:
     def restart(self, units: np.ndarray, states: np.ndarray) -> None:
         if len(states) == 0:
             return
-        solved = self.world.solve_lines(states)
+        lines, q = self.world.solve_lines(states)
         for index, unit in enumerate(np.flatnonzero(units)):
-            first, last = solved.lines.start[index : index + 2]
-            self.q[unit] = solved.q[first:last]
-            self.position[unit] = solved.lines.home[index] - first
+            first, last = lines.start[index : index + 2]
+            self.q[unit] = q[first:last]
+            self.position[unit] = lines.home[index] - first
 
     def log_policy(self) -> np.ndarray:
         q = np.stack([line[k] for line, k in zip(self.q, self.position, strict=True)])

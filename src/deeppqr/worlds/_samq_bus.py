@@ -10,6 +10,7 @@ Chebyshev collocation on a bounded range is exact to rounding.
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float
@@ -20,7 +21,7 @@ from .._shapes import PerAction, PerRow
 from ..mdp._simulate import simulate
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
-from ._known_cost_bus import check_columns
+from ._tabular import check_columns
 
 INCOME = 5.0  # [geng2023samq]: running pays 5 less the mileage
 RESET, RUN = 0, 1
@@ -48,6 +49,9 @@ class SamqBus:
     discount: float = 0.9
     temperature: float = 1.0
 
+    anchor: ClassVar[int] = RESET
+    anchor_reward: ClassVar[float] = 0.0
+
     def __post_init__(self):
         check_preferences(self.discount, self.temperature)
         if self.temperature < MIN_TEMPERATURE:
@@ -59,14 +63,6 @@ class SamqBus:
     @property
     def actions(self) -> tuple[int, ...]:
         return (RESET, RUN)
-
-    @property
-    def anchor(self) -> int:
-        return RESET
-
-    @property
-    def anchor_reward(self) -> float:
-        return 0.0
 
     @property
     def state_names(self) -> list[str]:
