@@ -24,8 +24,8 @@ from .._stored import ROLE, stored
 from ..anchor._value import AnchoredValue
 from ..learners._chunks import in_chunks
 from ..learners._network import Ensemble, Training, train
+from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..panel._split import unit_folds
 from ..transition._choice import learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
