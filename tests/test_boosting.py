@@ -170,18 +170,6 @@ def test_a_tree_with_more_leaves_than_bits_is_walked(key):
     np.testing.assert_allclose(trees._scores(inputs)[:, 0], expected, rtol=1e-12)
 
 
-def test_leaves_are_where_the_splits_lead():
-    rng = np.random.default_rng(1)
-    trees = grow_at_random(rng, 5, 40, 1)
-    inputs = rng.integers(0, 10, size=(60, 4)) / 2
-    node = np.arange(trees.value.shape[1])
-    expected = [
-        [walk(row, *tree, node) for tree in zip(*arrays(trees), strict=True)]
-        for row in inputs
-    ]
-    np.testing.assert_array_equal(trees.trees.leaves(inputs), expected)
-
-
 def arrays(boosted):
     return boosted.trees.feature, boosted.trees.threshold, boosted.trees.child
 

@@ -11,7 +11,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import deeppqr
 from deeppqr import Panel, StorageError
-from deeppqr.anchor import Averager, Fitted
+from deeppqr.anchor import Fitted
 from deeppqr.policy import Boosted, Network, Training
 from deeppqr.reward import Network as RewardNetwork
 
@@ -20,7 +20,6 @@ COMBINATIONS = {
     "tabular": {},
     "logit-linear": {"policy": "logit", "anchor_value": "linear", "reward": "linear"},
     "neighbours": {"anchor_value": "averager"},
-    "forest": {"anchor_value": Averager("forest")},
     "networks": {
         "policy": Network(SMALL),
         "anchor_value": Fitted(training=SMALL, max_rounds=2),

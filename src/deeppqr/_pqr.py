@@ -14,8 +14,8 @@ from ._paper import paper_stages
 from ._random import check_seed
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
+from .anchor._known import KnownLaw as AnchorUnderLaw
 from .anchor._known import resolve_transition
-from .anchor._law import KnownLaw as AnchorUnderLaw
 from .anchor._problem import AnchorSolution, LogProbBonus
 from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem

@@ -3,7 +3,6 @@
 import dataclasses
 import time
 
-import jax.random as jr
 import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, Ridge
@@ -53,8 +52,7 @@ ONE_HOT = make_pipeline(OneHotEncoder(), LinearRegression(fit_intercept=False))
 TABULAR_SOLVERS = [
     Linear(),
     Linear(basis=Indicators()),
-    Averager("neighbours"),
-    Averager("forest", min_leaf=1),
+    Averager(),
     Fitted(ONE_HOT, tol=1e-12),
 ]
 
@@ -123,14 +121,13 @@ def plane():
     "solver",
     [
         Linear(),
-        Averager("neighbours"),
-        Averager("forest"),
+        Averager(),
         Fitted(Ridge()),
         Fitted(
             training=Training(width=32, depth=1, members=2, max_steps=50, check_every=50)
         ),
     ],
-    ids=["linear", "neighbours", "forest", "fqi-ridge", "fqi-network"],
+    ids=["linear", "averager", "fqi-ridge", "fqi-network"],
 )
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
 def test_solvers_find_the_value_of_a_continuous_world(solver, plane, key):
@@ -255,11 +252,9 @@ def test_tabular_solutions_refuse_other_states(solver, tabular):
         fit.value([[1.0], [2.5]])
 
 
-def test_messages(tabular):
+def test_messages():
     with pytest.raises(DataError, match="`anchor_value` must be one of"):
         deeppqr.PQR(discount=0.9, anchor=0, anchor_value="neural")
-    with pytest.raises(DataError, match='`weights` must be "neighbours" or "forest"'):
-        Averager("grid").solve(problem_of(*tabular), key=jr.key(0))
 
 
 def test_neighbours_are_found_on_one_thread_from_a_tree_grown_once(tabular, monkeypatch):

@@ -131,7 +131,7 @@ def test_amplification_of_renewal_and_self_loop_anchors():
 
 def test_anchor_residual_sees_stages_that_disagree(tabular):
     _, panel = tabular
-    rough = deeppqr.anchor.Averager("forest", min_leaf=2_000)
+    rough = deeppqr.anchor.Averager(neighbours=2_000)
     fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_value=rough, reward="regression").fit(
         panel
     )

@@ -66,7 +66,7 @@ def test_a_category_stands_for_its_levels():
         *("1", "town=south", "town=west"),
         *("stock * town=south", "stock * town=west", "town=west"),
     )
-    at_west = found(np.array([[3.0, 0.0, 1.0]]))[0, 1]
+    at_west = found.columns(np.array([[3.0, 0.0, 1.0]]))[0, 1]
     np.testing.assert_array_equal(at_west, [1.0, 0.0, 1.0, 0.0, 3.0, 1.0])
     with pytest.raises(DataError, match="A category by its own name stands for all"):
         resolve_features(["town^2"], None, encoding, ("wait", "order"), 0)

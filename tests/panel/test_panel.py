@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from deeppqr import DataError, Panel
 from deeppqr.panel._cells import Cells, few_states
+from deeppqr.panel._clusters import unit_folds
 from deeppqr.panel._columns import read_columns
-from deeppqr.panel._split import unit_folds
 
 
 def frame(**changes):

@@ -64,7 +64,6 @@ def quick_combinations() -> dict:
         ("logit", "linear", "linear"),
         ("logit", "averager", "likelihood"),
         ("boosted", "linear", "regression"),
-        (Logit(degree=2), deeppqr.anchor.Averager(weights="forest"), "linear"),
     ):
         model = deeppqr.PQR(
             discount=0.9,

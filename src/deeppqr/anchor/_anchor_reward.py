@@ -41,25 +41,26 @@ class AnchorReward:
         if self.feature is not None:
             return state[:, self.feature].copy()
         assert self.function is not None
+        assert self.encoding is not None
         # The user's function gets the columns as the user named and typed them.
-        states = self.encoding.decode(state) if self.encoding else state
-        names = self.encoding.names if self.encoding else _numbered(states)
+        states = self.encoding.decode(state)
         reward = _numbers(
             call_with_states(
                 self.function,
                 states,
                 role="anchor_reward",
-                names=names,
+                names=self.encoding.names,
                 shape=(len(state),),
                 returns="one number per state",
             )
         )
         # At each call: a function may be finite on the panel and not elsewhere.
-        if not np.isfinite(reward).all():
-            row = int(np.flatnonzero(~np.isfinite(reward))[0])
+        wrong = np.flatnonzero(~np.isfinite(reward))
+        if len(wrong):
+            row = wrong[0]
             raise DataError(
                 f"`anchor_reward` must be finite, but the function returned {reward[row]} "
-                f"for the state {states[row]} ({int((~np.isfinite(reward)).sum())} in all)."
+                f"for the state {states[row]} ({len(wrong)} in all)."
             )
         return reward
 
@@ -75,10 +76,6 @@ def _numbers(returned: np.ndarray) -> PerRow:
             f"{plain(returned[row])} for row {row} ({counted(len(text), 'row')} in all). "
             "Compute with the numeric columns, or map categories to numbers."
         ) from problem
-
-
-def _numbered(states: np.ndarray) -> list[str]:
-    return [f"x{index + 1}" for index in range(states.shape[1])]
 
 
 def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorReward:

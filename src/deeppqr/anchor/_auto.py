@@ -32,24 +32,21 @@ class Auto(AbstractAnchorSolver):
         if structure is not None:
             solution = structure.solver.solve(problem, key=key)
             return replace(solution, evidence=((structure.name, structure.why),))
-        evidence = []
+        exact = "too many distinct states to count"
         if few_states(problem.query_states, rows_per_cell=2):
             try:
                 solution = Exact().solve(problem, key=key)
-                evidence.append(("exact", "chosen: few states, the anchor taken in each"))
-                return replace(solution, evidence=tuple(evidence))
+                exact = "chosen: few states, the anchor taken in each"
+                return replace(solution, evidence=(("exact", exact),))
             except AnchorNeverTaken:
-                evidence.append(("exact", "the anchor was never taken in some state"))
-        else:
-            evidence.append(("exact", "too many distinct states to count"))
+                exact = "the anchor was never taken in some state"
         solution = Linear().solve(problem, key=key)
         fault = _fault(problem, solution)
-        if fault is None:
-            evidence.append(("linear", f"chosen: condition {solution.condition:.1e}"))
-            return replace(solution, evidence=tuple(evidence))
-        evidence.append(("linear", fault))
-        evidence.append(("averager", "chosen: a contraction whatever the data"))
-        solution = Averager().solve(problem, key=key)
+        linear = fault or f"chosen: condition {solution.condition:.1e}"
+        evidence = [("exact", exact), ("linear", linear)]
+        if fault is not None:
+            evidence.append(("averager", "chosen: a contraction whatever the data"))
+            solution = Averager().solve(problem, key=key)
         return replace(solution, evidence=tuple(evidence))
 
 

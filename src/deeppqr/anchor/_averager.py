@@ -1,4 +1,4 @@
-"""The anchor's equation solved with averagers: nearest neighbours or a fixed forest.
+"""The anchor's equation solved with an averager: nearest neighbours.
 
 If h(s) is an average of observed targets with weights that do not depend on them, the
 equation for the targets, y = bonus' + discount W y, has a row-stochastic W. It is a
@@ -14,12 +14,9 @@ from jaxtyping import Int
 from scipy.sparse.linalg import LinearOperator, gmres
 from scipy.spatial import cKDTree
 
-from .._errors import DataError
-from .._random import integer_seed
 from .._shapes import Codes
 from .._stored import stored
 from ..learners._scaling import Scaling
-from ..learners._trees import Trees, sklearn_nodes
 from ..panel._cells import Cells
 from ._problem import (
     AbstractAnchorSolver,
@@ -31,30 +28,19 @@ from ._problem import (
 
 @dataclass(frozen=True)
 class Averager(AbstractAnchorSolver):
-    """The direct solution with averaging weights fixed beforehand.
+    """The direct solution with h the mean over the nearest anchor rows.
 
-    Parameters
-    ----------
-    weights
-        `"neighbours"`: the mean of the nearest anchor rows in standardised states.
-        `"forest"`: the mean over a random forest's leaves; the forest is grown once, on
-        the first step's targets, and frozen.
-    neighbours, trees, min_leaf
-        Sizes: rows averaged, trees grown, smallest number of rows in a leaf.
+    `neighbours` is how many rows are averaged, nearest in standardised states.
     """
 
-    weights: str = "neighbours"
     # Twenty rows average noise without much bias; with 40 of 46 anchor rows (paper world,
-    # p = 2, 1,500 decisions) rewards move by 0.5 of their standard deviation. Twice the
-    # trees change nothing there, and the forest is a single leaf with 46 rows.
+    # p = 2, 1,500 decisions) rewards move by 0.5 of their standard deviation.
     neighbours: int = 20
-    trees: int = 50
-    min_leaf: int = 20
     tol: float = 1e-10
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
         bonus = problem.next_bonus()
-        shape = self._grow(problem, bonus, key)
+        shape = Neighbours.grow(problem.state, min(self.neighbours, len(bonus)))
         follows = ~problem.ends
         where = shape.locate(problem.next_state[follows])
 
@@ -75,19 +61,8 @@ class Averager(AbstractAnchorSolver):
             AveragerFunction(shape, shape.pool(target, problem.weight)),
             residual=float(residual),
             condition=(1 + problem.discount) / (1 - problem.discount),
-            note=f"{self.weights} average of {len(bonus):,} anchor rows",
+            note=f"neighbours average of {len(bonus):,} anchor rows",
             missing=float(residual / (1 - problem.discount)),
-        )
-
-    def _grow(self, problem: AnchorProblem, bonus: np.ndarray, key):
-        if self.weights == "neighbours":
-            return Neighbours.grow(problem.state, min(self.neighbours, len(bonus)))
-        if self.weights == "forest":
-            return Forest.grow(
-                problem.state, bonus, problem.weight, self.trees, self.min_leaf, key
-            )
-        raise DataError(
-            f'`weights` must be "neighbours" or "forest", but {self.weights!r} arrived.'
         )
 
 
@@ -140,55 +115,11 @@ class Neighbours:
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Forest:
-    """A forest's splits; every leaf is a node."""
-
-    trees: Trees
-    rows: Int[np.ndarray, "row tree"]
-    """The leaf of each training row, as an index into all trees' nodes."""
-
-    @classmethod
-    def grow(cls, state, target, weight, trees: int, min_leaf: int, key):
-        from sklearn.ensemble import RandomForestRegressor
-
-        forest = RandomForestRegressor(
-            trees,
-            min_samples_leaf=min_leaf,
-            max_features=0.5,  # decorrelates the trees; half of the columns at each split
-            random_state=integer_seed(key),
-        ).fit(state, target, sample_weight=weight)
-        packed = Trees.pack([sklearn_nodes(tree.tree_) for tree in forest.estimators_])
-        bare = cls(packed, np.zeros((0, trees), np.int64))
-        return cls(packed, bare.locate(state))
-
-    def locate(self, state: np.ndarray) -> Int[np.ndarray, "row tree"]:
-        # scikit-learn grows its trees on float32, and a float64 near a threshold would go
-        # the other way.
-        leaves = self.trees.leaves(state.astype(np.float32))
-        return leaves + np.arange(len(self.trees)) * self.trees.feature.shape[1]
-
-    def pool(self, target: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """The weighted mean of the targets in each leaf."""
-        leaf = self.rows.ravel()
-        trees = self.rows.shape[1]
-        total = np.bincount(
-            leaf, np.repeat(target * weight, trees), self.trees.feature.size
-        )
-        mass = np.bincount(leaf, np.repeat(weight, trees), self.trees.feature.size)
-        return total / np.where(mass > 0, mass, 1.0)
-
-    def average(self, pooled: np.ndarray, where: np.ndarray) -> np.ndarray:
-        return pooled[where].mean(axis=1)
-
-
-@stored
-@dataclass(frozen=True, eq=False)
 class AveragerFunction(AbstractStateFunction):
     """The average, at any state, of the solved targets."""
 
-    shape: Neighbours | Forest
+    shape: Neighbours
     pooled: np.ndarray
 
     def __call__(self, state, log_prob):
-        del log_prob
         return self.shape.average(self.pooled, self.shape.locate(state))

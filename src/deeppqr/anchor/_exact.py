@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy import sparse
-from scipy.sparse.linalg import onenormest, splu
+from scipy.sparse.linalg import LinearOperator, onenormest, splu
 
 from .._errors import AnchorNeverTaken
 from .._shapes import TableValues
@@ -72,7 +72,6 @@ class TableFunction(AbstractStateFunction):
     table: Float[np.ndarray, " cell"]
 
     def __call__(self, state, log_prob):
-        del log_prob
         return self.table[self.cells.require(state)]
 
 
@@ -85,13 +84,11 @@ class Exact(AbstractAnchorSolver):
     """
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        del key
         cells = Cells.of(problem.query_states)
-        moves = count_moves(
-            cells, problem.state, problem.next_state, problem.ends, problem.weight
-        )
+        source, goes = cells.require(problem.state), ~problem.ends
+        total = np.bincount(source, problem.weight, len(cells))
         # No smoothing across states here: a state without anchor rows has no equation.
-        never = np.flatnonzero(moves.total == 0)
+        never = np.flatnonzero(total == 0)
         if len(never):
             raise AnchorNeverTaken(
                 f"The tabular solution needs the anchor {problem.anchor_label!r} taken in "
@@ -99,50 +96,32 @@ class Exact(AbstractAnchorSolver):
                 f"was; the first is {np.array2string(cells.states[never[0]])}. Use "
                 'anchor_value="linear" or "averager", which generalise across states.'
             )
-        bonus = problem.bonus(cells.states)
-        table = solve_bellman(moves.share, moves.share @ bonus, discount=problem.discount)
-        residual = table - moves.share @ (bonus + problem.discount * table)
-        return AnchorSolution(
-            TableFunction(cells, table),
-            residual=float(np.abs(residual).max()),
-            condition=condition_number(moves.share, discount=problem.discount),
-            note=f"exact solve on {len(cells):,} states",
-        )
+        pairs = (source[goes], cells.require(problem.next_state[goes]))
+        count = sparse.coo_array((problem.weight[goes], pairs), (len(cells), len(cells)))
+        # Ends are in the total and not in the counts, so that rows sum to less than one.
+        moves = (sparse.diags_array(1 / total) @ count.tocsr()).tocsr()
+        return solve_table(problem, cells, moves, f"exact solve on {len(cells):,} states")
 
 
-@dataclass(frozen=True, eq=False)
-class Moves:
-    """Counted transitions out of each cell."""
-
-    share: Any
-    """Sparse (cell, cell): where a decision led; what is missing to one ended."""
-    total: Float[np.ndarray, " cell"]
-
-
-def count_moves(cells: Cells, state, next_state, ends, weight) -> Moves:
-    """Transition shares between cells; rows in `ends` lead nowhere."""
-    source = cells.require(state)
-    total = np.bincount(source, weight, len(cells))
-    goes = ~ends
-    target = cells.require(next_state[goes])
-    count = sparse.coo_array(
-        (weight[goes], (source[goes], target)), shape=(len(cells), len(cells))
-    ).tocsr()
-    # Ends are in the total and not in the counts, so that rows sum to less than one.
-    inverse = sparse.diags_array(1 / np.where(total > 0, total, 1.0))
-    return Moves((inverse @ count).tocsr(), total)
+def solve_table(
+    problem: AnchorProblem, cells: Cells, moves: Any, note: str
+) -> AnchorSolution:
+    """The anchor's continuation at each cell, with its moves between them known."""
+    bonus, discount = problem.bonus(cells.states), problem.discount
+    table = solve_bellman(moves, moves @ bonus, discount=discount)
+    residual = float(np.abs(table - moves @ (bonus + discount * table)).max())
+    condition = condition_number(sparse.csc_array(moves), discount=discount)
+    return AnchorSolution(TableFunction(cells, table), residual, note, condition)
 
 
 def condition_number(transition: Any, *, discount: float) -> float:
     """One-norm condition of I - discount P, estimated where the table is large."""
     num_states = transition.shape[0]
-    system = sparse.identity(num_states, format="csc") - discount * transition.tocsc()
+    system = sparse.identity(num_states, format="csc") - discount * transition
     # Exact up to 500 states, where a dense inverse takes milliseconds; Higham's estimate
     # beyond, from a few solves with the sparse factors.
     if num_states <= 500:
         return float(np.linalg.cond(system.toarray(), 1))
-    from scipy.sparse.linalg import LinearOperator
-
     factor = splu(system)
     inverse = LinearOperator(
         system.shape, matvec=factor.solve, rmatvec=lambda x: factor.solve(x, trans="T")

@@ -60,13 +60,14 @@ class Fitted(AbstractAnchorSolver):
     )
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        tol = self.tol or (0.03 if isinstance(self.regressor, str) else 1e-6)
-        limit = self.max_rounds or _rounds_needed(problem.discount, tol)
-        rounds = _Rounds(problem, tol, limit)
-        if isinstance(self.regressor, str):
-            function = self._iterate_network(problem, rounds, key)
-        else:
-            function = self._iterate_regressor(problem, rounds, key)
+        network = isinstance(self.regressor, str)
+        name = "a network" if network else type(self.regressor).__name__
+        tol = self.tol or (0.03 if network else 1e-6)
+        rounds = _Rounds(
+            problem, tol, self.max_rounds or _rounds_needed(problem.discount, tol)
+        )
+        iterate = self._iterate_network if network else self._iterate_regressor
+        function = iterate(problem, rounds, key)
         # The contraction's bound: a geometric series of changes like the last one.
         missing = problem.discount / (1 - problem.discount) * rounds.change
         if not rounds.converged:
@@ -82,16 +83,10 @@ class Fitted(AbstractAnchorSolver):
         return AnchorSolution(
             function,
             residual=rounds.change,
-            condition=None,
-            note=f"FQI-I with {self._name()}, {rounds.number} rounds",
+            note=f"FQI-I with {name}, {rounds.number} rounds",
             num_steps=rounds.number,
             missing=missing,
         )
-
-    def _name(self) -> str:
-        if isinstance(self.regressor, str):
-            return "a network"
-        return type(self.regressor).__name__
 
     def _iterate_regressor(self, problem, rounds: "_Rounds", key) -> "RegressorFunction":
         with track("FQI-I", rounds.limit) as progress:
@@ -100,7 +95,7 @@ class Fitted(AbstractAnchorSolver):
                 model = seeded(clone(self.regressor), key=key)
                 fit_weighted(model, problem.state, rounds.target(), problem.weight)
                 function = RegressorFunction(model)
-                rounds.update(function.predict)
+                rounds.update(function)
                 progress.advance(note=f"change {rounds.change:.2e}")
                 if rounds.over:
                     return function
@@ -156,7 +151,7 @@ class _Rounds:
     def level(self) -> float:
         return float(np.average(self.target(), weights=self.problem.weight))
 
-    def update(self, function: Callable[[np.ndarray], np.ndarray]) -> None:
+    def update(self, function: Callable[..., np.ndarray]) -> None:
         follows = ~self.problem.ends
         updated = function(self.problem.state)
         self.change = float(np.sqrt(np.mean(np.square(updated - self.here))))
@@ -195,11 +190,7 @@ class RegressorFunction(AbstractStateFunction):
 
     estimator: Any
 
-    def __call__(self, state, log_prob):
-        del log_prob
-        return self.predict(state)
-
-    def predict(self, state) -> PerRow:
+    def __call__(self, state, log_prob=None) -> PerRow:
         if len(state) == 0:  # scikit-learn raises for empty input
             return np.empty(0)
         return np.asarray(self.estimator.predict(state), np.float64).reshape(len(state))
@@ -215,5 +206,4 @@ class NetworkFunction(AbstractStateFunction):
     unit: float
 
     def __call__(self, state, log_prob) -> PerRow:
-        del log_prob
         return self.level + self.unit * self.ensemble(state)[..., 0].mean(axis=0)

@@ -1,18 +1,40 @@
-"""The anchor's equation with transitions that the user gives as a table."""
+"""The anchor's equation with transitions that the user gives, as a table or a function.
 
-from dataclasses import dataclass
+A table is solved exactly. A function with finitely many outcomes is followed: all states
+that the anchor can lead to are enumerated, until no new ones appear or discounting makes
+the rest negligible, and the equation on them is one sparse linear system. With sampled
+outcomes it is projected on features (LSTD).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from jaxtyping import Float
+from scipy import sparse
+from scipy.sparse.linalg import splu
 
 from .._errors import DataError
+from .._shapes import States
+from .._stored import stored
+from ..learners._basis import RandomFeatures, penalty
 from ..mdp._law import Law
 from ..mdp._tabular import check_transition
 from ..panel._cells import Cells
 from ..panel._panel import Panel
-from ._exact import TableFunction, condition_number, solve_bellman
-from ._problem import AbstractAnchorSolver, AnchorProblem, AnchorSolution
+from ._exact import solve_table
+from ._linear import solve_features
+from ._problem import (
+    AbstractAnchorSolver,
+    AbstractStateFunction,
+    AnchorProblem,
+    AnchorSolution,
+)
+
+# States that are enumerated: two million with two outcomes each take about 100 MB, and
+# their sparse LU factors several times that.
+MAX_STATES = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,10 +59,8 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
                 "categorical. Number the categories."
             )
         return transition if isinstance(transition, Law) else Law(transition)
-    states, probability = (
-        transition if isinstance(transition, tuple) else (None, transition)
-    )
-    probability = np.asarray(probability, dtype=np.float64)
+    states, table = transition if isinstance(transition, tuple) else (None, transition)
+    probability = np.asarray(table, dtype=np.float64)
     num_states = len(probability)
     if probability.shape != (num_states, num_actions, num_states):
         raise DataError(
@@ -70,17 +90,110 @@ class Known(AbstractAnchorSolver):
     anchor: int
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        del key
         cells = self.transition.cells
+        note = f"exact solve with the known transitions of {len(cells):,} states"
         moves = self.transition.probability[:, self.anchor]
-        bonus = problem.bonus(cells.states)
-        table = solve_bellman(moves, moves @ bonus, discount=problem.discount)
-        residual = table - moves @ (bonus + problem.discount * table)
-        from scipy import sparse
+        return solve_table(problem, cells, moves, note)
 
-        return AnchorSolution(
-            TableFunction(cells, table),
-            residual=float(np.abs(residual).max()),
-            condition=condition_number(sparse.csc_array(moves), discount=problem.discount),
-            note=f"exact solve with the known transitions of {len(cells):,} states",
-        )
+
+@dataclass(frozen=True)
+class KnownLaw(AbstractAnchorSolver):
+    """The anchor's equation solved by following the law from wherever it is asked."""
+
+    transition: Law
+    tol: float = 1e-12
+
+    def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
+        if self.transition.draws is not None:
+            return self._project(problem, key)
+        label, law = problem.anchor_label, self.transition
+        rolled = RolledFunction(law, problem.bonus, label, problem.discount, 0.0, self.tol)
+        if law.common is not None:
+            rolled = rolled.with_common_value()
+        note = "exact under the known law, followed from each state"
+        return AnchorSolution(rolled, residual=self.tol, note=note)
+
+    def _project(self, problem: AnchorProblem, key) -> AnchorSolution:
+        """LSTD with the next features averaged over draws, at all states of the panel."""
+        state = np.unique(problem.query_states, axis=0)
+        state = state[:: max(1, len(state) // 20_000)]
+        features = RandomFeatures().fit(state, problem.log_prob, key=key)
+        evaluate = lambda at: features(at, problem.log_prob(at))
+        here = evaluate(state)
+        outcomes = self.transition.outcomes(state, problem.anchor_label)
+        there, bonus = np.zeros_like(here), np.zeros(len(state))
+        for draw in range(outcomes.states.shape[1]):
+            weight = outcomes.probability[:, draw]
+            there += weight[:, None] * evaluate(outcomes.states[:, draw])
+            bonus += weight * problem.bonus(outcomes.states[:, draw])
+        # One pseudo-row, where the regression on data has 100: the law is known, so the
+        # penalty only has to keep the system regular.
+        system = here.T @ (here - problem.discount * there) + penalty(here.shape[1], 1.0)
+        note = f"direct solve on {len(system)} features, {self.transition.draws} draws"
+        return solve_features(features, system, here.T @ bonus, len(here), note)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class RolledFunction(AbstractStateFunction):
+    """h at any state, by following the anchor from it."""
+
+    transition: Law
+    bonus: Callable[[np.ndarray], np.ndarray]
+    anchor_label: Any
+    discount: float
+    common_value: float
+    """E[bonus + discount h] over the law's common draw."""
+    tol: float
+
+    def __call__(self, state, log_prob):
+        level, slope = self._affine(state)
+        return level + slope * self.common_value
+
+    def with_common_value(self) -> "RolledFunction":
+        """Solve for the common draw's own value: one scalar equation."""
+        common = self.transition.common
+        assert common is not None
+        level, slope = self._affine(common)
+        start = self.bonus(common).mean() + self.discount * level.mean()
+        value = start / (1 - self.discount * slope.mean())
+        return replace(self, common_value=float(value))
+
+    def _affine(self, state: States) -> tuple[np.ndarray, np.ndarray]:
+        """h = level + slope * (value of the common draw) at each state."""
+        queried = Cells.of(state)
+        states, moves, rest = self._follow(queried.states)
+        system = sparse.identity(len(states), format="csc") - self.discount * moves
+        solved = splu(system).solve(np.stack([moves @ self.bonus(states), rest], axis=1))
+        level, slope = solved[queried.locate(state)].T
+        return level, slope
+
+    def _follow(self, state: np.ndarray):
+        """Every state the anchor can lead to, the queried ones first, and the moves."""
+        known, rest, sources, targets, weights = state, [], [], [], []
+        expanded, remaining = 0, 1.0
+        while expanded < len(known):
+            frontier, first = known[expanded:], expanded
+            expanded, remaining = len(known), remaining * self.discount
+            if remaining < self.tol:  # states beyond change h by less than the tolerance
+                rest.append(np.zeros(len(frontier)))
+                break
+            outcomes = self.transition.outcomes(frontier, self.anchor_label)
+            row, outcome = np.nonzero(outcomes.probability)
+            landed = outcomes.states[row, outcome] + 0.0
+            new = landed[Cells(known).locate(landed) < 0]
+            known = np.concatenate([known, Cells.of(new).states]) if len(new) else known
+            rest.append(outcomes.rest)
+            sources.append(first + row)
+            targets.append(Cells(known).locate(landed))
+            weights.append(outcomes.probability[row, outcome])
+            if len(known) > MAX_STATES:
+                raise DataError(
+                    f"Following the anchor leads to more than {MAX_STATES:,} states. Give "
+                    "the law as samples instead: deeppqr.mdp.Law(function, draws=64)."
+                )
+        join = lambda parts: np.concatenate([np.zeros(0), *parts])
+        shape = (len(known), len(known))
+        pairs = (join(sources).astype(np.int64), join(targets).astype(np.int64))
+        moves = sparse.coo_array((join(weights), pairs), shape=shape).tocsc()
+        return known, moves, join(rest)

@@ -13,7 +13,7 @@ from ..learners._basis import (
     RandomFeatures,
     penalty,
 )
-from ..panel._cells import few_states
+from ..panel._cells import Cells, few_states
 from ._problem import (
     AbstractAnchorSolver,
     AbstractStateFunction,
@@ -65,14 +65,8 @@ class Linear(AbstractAnchorSolver):
         system = weighted.T @ (here - problem.discount * there)
         system += penalty(here.shape[1], ridge)
         target = weighted.T @ problem.next_bonus()
-        theta, condition = solve_scaled(system, target)
-        residual = np.abs(system @ theta - target).max() / problem.weight.sum()
-        return AnchorSolution(
-            LinearFunction(features, theta),
-            residual=float(residual),
-            condition=condition,
-            note=f"direct solve on {len(theta)} features, {len(here):,} anchor rows",
-        )
+        note = f"direct solve on {len(target)} features, {len(here):,} anchor rows"
+        return solve_features(features, system, target, problem.weight.sum(), note)
 
 
 @stored
@@ -89,8 +83,6 @@ class LinearFunction(AbstractStateFunction):
 
 def default_basis(state: np.ndarray, query_states: np.ndarray) -> AbstractBasis:
     """Indicators where every state that matters occurs, else random ridges."""
-    from ..panel._cells import Cells
-
     # At most 500 indicators, since the solve takes an SVD of that size.
     if few_states(state, rows_per_cell=2, max_cells=500):
         if (Cells.of(state).locate(query_states) >= 0).all():
@@ -98,8 +90,10 @@ def default_basis(state: np.ndarray, query_states: np.ndarray) -> AbstractBasis:
     return RandomFeatures()
 
 
-def solve_scaled(system: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, float]:
-    """The solution and the condition number after scaling the unknowns."""
+def solve_features(
+    features: AbstractFeatures, system: np.ndarray, target: np.ndarray, rows: float, note
+) -> AnchorSolution:
+    """The features' coefficients, and the condition number after scaling them."""
     # Scaled first, so that the condition number does not depend on the features' units.
     scale = np.sqrt(np.maximum(np.abs(np.diag(system)), 1e-300))
     scaled = system / scale[:, None] / scale[None, :]
@@ -108,4 +102,7 @@ def solve_scaled(system: np.ndarray, target: np.ndarray) -> tuple[np.ndarray, fl
     # singular values would multiply rounding error by 1e13 and more.
     keep = singular > 1e-13 * singular[0]
     solution = right[keep].T @ ((left[:, keep].T @ (target / scale)) / singular[keep])
-    return solution / scale, float(singular[0] / max(singular[-1], 1e-300))
+    theta = solution / scale
+    residual = float(np.abs(system @ theta - target).max() / rows)
+    condition = float(singular[0] / max(singular[-1], 1e-300))
+    return AnchorSolution(LinearFunction(features, theta), residual, note, condition)

@@ -76,26 +76,22 @@ class AnchorSolution:
     continuation: AbstractStateFunction
     residual: float
     """Largest violation of the solver's own equation over the rows."""
-    condition: float | None
-    """Condition number of the linear system; None where none was solved."""
     note: str
+    condition: float | None = None
+    """Condition number of the linear system; None where none was solved."""
     num_steps: int | None = None
     missing: float = 0.0
     """Bound on how far an iteration stopped from its fixed point."""
     evidence: tuple[tuple[str, str], ...] = ()
     """Solvers that were considered and why they were or were not used."""
 
-    def combined(
-        self, known: "AnchorSolution | None", temperature: float
-    ) -> "AnchorSolution":
+    def combined(self, known: "AnchorSolution | None", temperature: float):
         """This solution for the policy's part with that for g's part, for reporting."""
         # An upper bound: the two parts' residuals may cancel.
-        extra = (known.residual, known.missing) if known else (0.0, 0.0)
-        return replace(
-            self,
-            residual=temperature * self.residual + extra[0],
-            missing=temperature * self.missing + extra[1],
-        )
+        residual, missing = temperature * self.residual, temperature * self.missing
+        if known is not None:
+            residual, missing = residual + known.residual, missing + known.missing
+        return replace(self, residual=residual, missing=missing)
 
 
 class AbstractAnchorSolver(ABC):

@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from .._errors import DataError
 from .._stage_names import ANCHOR_VALUES
-from ..learners._sklearn import refuse_class, refuse_classifier
+from ..learners._sklearn import is_regressor, resolve_part
 from ._auto import Auto
 from ._averager import Averager
 from ._exact import Exact
@@ -19,16 +18,8 @@ NAMES = dict(zip(ANCHOR_VALUES, _CLASSES, strict=True))
 
 def resolve(anchor_value: Any) -> AbstractAnchorSolver:
     """The solver behind a name, a solver of ours, or a scikit-learn regressor (FQI-I)."""
-    refuse_class(anchor_value, "anchor_value")
-    if isinstance(anchor_value, str) and anchor_value in NAMES:
-        return NAMES[anchor_value]()
-    if isinstance(anchor_value, AbstractAnchorSolver):
-        return anchor_value
+    role = "anchor_value"
     # A regressor alone means the paper's iteration with it.
-    if hasattr(anchor_value, "fit") and hasattr(anchor_value, "predict"):
-        refuse_classifier(anchor_value, "anchor_value")
-        return Fitted(regressor=anchor_value)
-    raise DataError(
-        f"`anchor_value` must be one of {sorted(NAMES)}, a solver from `deeppqr.anchor` "
-        f"or a scikit-learn regressor, but {anchor_value!r} arrived."
-    )
+    wrap = lambda part: Fitted(regressor=part) if is_regressor(part, role) else None
+    kinds = "a solver from `deeppqr.anchor` or a scikit-learn regressor"
+    return resolve_part(anchor_value, role, NAMES, AbstractAnchorSolver, wrap, kinds)

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -57,7 +59,6 @@ class Exit(AbstractAnchorSolver):
     """
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        del key
         goes = ~problem.ends & (problem.weight > 0)
         if goes.any():
             raise DataError(
@@ -66,12 +67,8 @@ class Exit(AbstractAnchorSolver):
                 f"{_number(problem)} anchor rows. Mark rows that end as terminal, or use "
                 'anchor_value="auto".'
             )
-        return AnchorSolution(
-            ConstantFunction(0.0),
-            residual=0.0,
-            condition=None,
-            note=f"exit: nothing follows the anchor, {_number(problem)} anchor rows",
-        )
+        note = f"exit: nothing follows the anchor, {_number(problem)} anchor rows"
+        return AnchorSolution(ConstantFunction(0.0), residual=0.0, note=note)
 
 
 @dataclass(frozen=True)
@@ -84,30 +81,25 @@ class SelfLoop(AbstractAnchorSolver):
     """
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        del key
         problem = _counted(problem)
-        moved = ~_stays(problem)
+        moved = ~_leads_to(problem, problem.state)
         if moved.any():
-            row = int(np.flatnonzero(moved)[0])
+            row, show = int(np.flatnonzero(moved)[0]), partial(np.array2string, precision=4)
             raise DataError(
                 f'anchor_value="self-loop" says that the anchor {problem.anchor_label!r} '
                 f"leaves the state as it is, but in {int(moved.sum()):,} of "
                 f"{_number(problem)} anchor rows it does not; the first leads from "
-                f"{_show(problem.state[row])} to {_show(problem.next_state[row])}. Use "
+                f"{show(problem.state[row])} to {show(problem.next_state[row])}. Use "
                 'anchor_value="auto".'
             )
-        gain = 1 / (1 - problem.discount)
+        gain, bonus = 1 / (1 - problem.discount), problem.bonus
         # log pi at a state is an argument of the function, so it need not be stored; g is.
-        if isinstance(problem.bonus, LogProbBonus):
-            continuation = SelfLoopFunction(gain, problem.bonus.anchor, None)
-        else:
-            continuation = SelfLoopFunction(gain, None, problem.bonus)
-        here, there = problem.bonus(problem.state), problem.next_bonus()
+        own = (bonus.anchor, None) if isinstance(bonus, LogProbBonus) else (None, bonus)
+        here, there = bonus(problem.state), problem.next_bonus()
         residual = np.abs(gain * here - (1 + problem.discount * gain) * there)
         return AnchorSolution(
-            continuation,
+            SelfLoopFunction(gain, *own),
             residual=float(residual.max()),
-            condition=None,
             note=f"self-loop: bonus / (1 - discount), {_number(problem)} anchor rows",
         )
 
@@ -131,7 +123,6 @@ class Renewal(AbstractAnchorSolver):
     check: bool = True
 
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
-        del key
         if self.check:
             self._refuse_dependence(problem)
         weight, follows = problem.weight, problem.weight * ~problem.ends
@@ -142,13 +133,13 @@ class Renewal(AbstractAnchorSolver):
         return AnchorSolution(
             ConstantFunction(level),
             residual=float(abs(np.average(ahead, weights=weight) - level)),
-            condition=None,
             note=f"renewal: one continuation for all, {_number(problem)} anchor rows",
         )
 
     def _refuse_dependence(self, problem: AnchorProblem) -> None:
         counted = _counted(problem)
-        if _one_next_state(counted) or (~counted.ends).sum() < MIN_DRAWS:
+        one_state = _leads_to(counted, counted.next_state[0]).all()
+        if one_state or (~counted.ends).sum() < MIN_DRAWS:
             return
         found = dependence(counted)
         if found.score > CONTRADICTION:
@@ -170,7 +161,6 @@ class ConstantFunction(AbstractStateFunction):
     level: float
 
     def __call__(self, state, log_prob):
-        del log_prob
         return np.full(len(state), self.level)
 
 
@@ -191,8 +181,7 @@ class SelfLoopFunction(AbstractStateFunction):
         return self.gain * self.bonus(state)
 
 
-@dataclass(frozen=True)
-class Structure:
+class Structure(NamedTuple):
     """A special anchor found in the data, and what shows it."""
 
     solver: Exit | SelfLoop | Renewal
@@ -222,10 +211,10 @@ def recognise(problem: AnchorProblem) -> Structure | None:
     # With a single state, staying there and returning there cannot be distinguished.
     if len(problem.state) < MIN_ROWS or len(Cells.of(problem.state)) < 2:
         return None
-    if _stays(problem).all():
+    if _leads_to(problem, problem.state).all():
         why = f"recognised: the anchor leaves the state as it is in all {rows}"
         return Structure(SelfLoop(), "self-loop", why)
-    if _one_next_state(problem):
+    if _leads_to(problem, problem.next_state[0]).all():
         why = f"recognised: the anchor leads to one and the same state in all {rows}"
         return Structure(Renewal(check=False), "renewal", why)
     if (~problem.ends).sum() < MIN_DRAWS:
@@ -294,19 +283,14 @@ def dependence(problem: AnchorProblem) -> Dependence:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class _Targets:
+class _Targets(NamedTuple):
     """Outcomes to predict, seen in some of the anchor rows."""
 
     names: list[str]
     outcome: Float[np.ndarray, "row target"]
     rows: Codes
-    ratio: Float[np.ndarray, " target"]
-    """Spread beside that over all states."""
-
-    @property
-    def missed(self) -> float:
-        return float(VISIBLE * self.ratio.max() / np.sqrt(len(self.rows)))
+    missed: float
+    """Size of a dependence that might not show, as a share of the states' spread."""
 
 
 def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
@@ -317,7 +301,8 @@ def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
     follows = np.flatnonzero(~problem.ends)
     if len(follows) < len(problem.ends):
         ends = problem.ends[:, None] * 1.0
-        yield _Targets(["the end"], ends, np.arange(len(ends)), np.ones(1))
+        missed = VISIBLE / np.sqrt(len(ends))
+        yield _Targets(["the end"], ends, np.arange(len(ends)), float(missed))
     seen = lambda state: np.concatenate([state, problem.log_prob(state)], axis=1)
     # Log-probabilities too: values depend on the next state through them, and they show
     # a dependence in variances and tails that means of the columns do not.
@@ -327,7 +312,8 @@ def _targets(problem: AnchorProblem) -> Iterator[_Targets]:
     vary = np.flatnonzero(ratio > ROUNDING)
     width = problem.state.shape[1]
     names = [f"its column {i}" if i < width else f"log pi({i - width})" for i in vary]
-    yield _Targets(names, there[:, vary], follows, ratio[vary])
+    missed = VISIBLE * ratio[vary].max(initial=0.0) / np.sqrt(len(follows))
+    yield _Targets(names, there[:, vary], follows, float(missed))
 
 
 def _scores(predict, state, log_prob, outcome) -> tuple[np.ndarray, np.ndarray]:
@@ -350,13 +336,13 @@ def _scores(predict, state, log_prob, outcome) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _smooth(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
-    scaled = _standard(np.concatenate([state, log_prob], axis=1), past)
+    columns = np.concatenate([state, log_prob], axis=1)
+    scaled = Scaling.of(columns[past])(columns)
     squares = scaled[:, : state.shape[1]] ** 2
     return _ridge(np.concatenate([scaled, squares], axis=1), outcome, past, block)
 
 
 def _steps(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
-    del log_prob
     # Ten steps per column, additive, for thresholds that squares cannot follow.
     cuts = np.quantile(state[past], np.arange(1, 10) / 10, axis=0)
     above = (state[:, None, :] > cuts).reshape(len(state), -1)
@@ -365,7 +351,7 @@ def _steps(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
 
 def _ridge(columns, outcome, past: slice, block: slice) -> np.ndarray:
     ones = np.ones((len(columns), 1))
-    columns = np.concatenate([ones, _standard(columns, past)], axis=1)
+    columns = np.concatenate([ones, Scaling.of(columns[past])(columns)], axis=1)
     here = columns[past]
     # A strong ridge: only the direction of the prediction matters for the score, and
     # overfitted coefficients would hide a weak dependence in noise.
@@ -373,12 +359,7 @@ def _ridge(columns, outcome, past: slice, block: slice) -> np.ndarray:
     return columns[block] @ np.linalg.solve(system, here.T @ outcome[past])
 
 
-def _standard(columns, past: slice) -> np.ndarray:
-    return Scaling.of(columns[past])(columns)
-
-
 def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarray:
-    del log_prob
     # Means over a fiftieth of the past, for interactions that the other two miss.
     number = len(outcome[past])
     shape = Neighbours.grow(state[past], min(number, max(20, number // 50)))
@@ -392,41 +373,18 @@ def _neighbours(state, log_prob, outcome, past: slice, block: slice) -> np.ndarr
 PREDICTORS = ((_smooth, 100_000), (_steps, 20_000), (_neighbours, 5_000))
 
 
-def _stays(problem: AnchorProblem) -> Mask:
-    """Rows after which the state is what it was."""
-    gap = np.abs(problem.next_state - problem.state)
-    return ~problem.ends & (gap <= _rounding(problem)).all(axis=1)
-
-
-def _one_next_state(problem: AnchorProblem) -> bool:
-    """Whether the process never ends and leads to one state always."""
-    if problem.ends.any():
-        return False
-    gap = np.abs(problem.next_state - problem.next_state[0])
-    return bool((gap <= _rounding(problem)).all())
-
-
-def _rounding(problem: AnchorProblem) -> Float[np.ndarray, " state_feature"]:
-    return ROUNDING * spread(problem.query_states)
+def _leads_to(problem: AnchorProblem, state: np.ndarray) -> Mask:
+    """Rows whose next state is this one, or that row of these, up to rounding."""
+    gap = np.abs(problem.next_state - state)
+    return ~problem.ends & (gap <= ROUNDING * spread(problem.query_states)).all(axis=1)
 
 
 def _counted(problem: AnchorProblem) -> AnchorProblem:
     """The rows that have weight."""
     rows = problem.weight > 0
-    if rows.all():
-        return problem
-    return replace(
-        problem,
-        state=problem.state[rows],
-        next_state=problem.next_state[rows],
-        ends=problem.ends[rows],
-        weight=problem.weight[rows],
-    )
+    by_row = ("state", "next_state", "ends", "weight")
+    return replace(problem, **{name: getattr(problem, name)[rows] for name in by_row})
 
 
 def _number(problem: AnchorProblem) -> str:
     return f"{int((problem.weight > 0).sum()):,}"
-
-
-def _show(state: np.ndarray) -> str:
-    return np.array2string(state, precision=4)

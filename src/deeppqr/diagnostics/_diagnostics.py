@@ -13,12 +13,13 @@ import numpy as np
 
 from .._stored import stored
 from ..anchor._problem import AnchorSolution
-from ..anchor._value import AnchoredValue
+from ..anchor._value import AnchoredValue, Evaluated
 from ..panel._clusters import clustered_mean
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy, Clipped, PolicyFit, log_shares
 
 Verdict = Literal["ok", "watch", "trouble", "no signal"]
+GRADES: tuple[Verdict, ...] = ("ok", "watch", "trouble")  # the best first
 
 
 @stored
@@ -71,15 +72,15 @@ def diagnose(
     """Compute every figure. `raw_reward` is the third stage's, before g replaces the
     anchor's column, at the panel's states; `explained` the held-out log-probabilities of
     the choices as the reward explains them, where it does."""
-    anchor_log_prob = value.policy.log_prob(panel.state)[:, value.anchor]
+    known = value(panel.state)
     return Diagnostics(
         (
-            *_support(panel, value.anchor, anchor_log_prob),
+            *_support(panel, value.anchor, known.log_prob[:, value.anchor]),
             _clipped(panel, value),
             held_out_gain(panel, policy, value.policy),
-            *_equation(solution, float(np.std(value(panel.state).value))),
-            _amplification(panel, value),
-            _anchor_residual(raw_reward, value.anchor, value.anchor_reward(panel.state)),
+            *_equation(solution, float(np.std(known.value))),
+            _amplification(value, known),
+            _anchor_residual(raw_reward, value.anchor, known.anchor_reward),
             *_unseen(panel, raw_reward, value.anchor),
             *_restriction(panel, policy, explained),
             _units(panel),
@@ -87,50 +88,42 @@ def diagnose(
     )
 
 
-def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> list[Diagnostic]:
+def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagnostic]:
     taken = panel.action == anchor
-    label = panel.actions[anchor]
     share = float(np.average(taken, weights=panel.weight))
+    grades = (_grade(share, 0.05, 0.01), _grade(taken.sum(), 30, 10))
+    verdict: Verdict = max(grades, key=GRADES.index)
+    yield Diagnostic(
+        "anchor_share",
+        share,
+        verdict,
+        f"the anchor {panel.actions[anchor]!r} was taken in {int(taken.sum()):,} of "
+        f"{len(panel):,} rows; all that is known about levels comes from them",
+    )
     rare = log_prob <= np.quantile(log_prob, 0.1)
     # 1e-300 for a tenth of rows that may all have weight zero.
     rare_share = float(np.average(taken[rare], weights=panel.weight[rare] + 1e-300))
+    yield Diagnostic(
+        "anchor_share_rarest",
+        rare_share,
+        _grade(rare_share, 0.01, 1e-12),
+        "its share in the tenth of rows where it is least likely; values there rest "
+        "on extrapolation if it is zero",
+    )
     smallest = float(np.exp(log_prob.min()))
-    return [
-        Diagnostic(
-            "anchor_share",
-            share,
-            _worst(
-                _grade(share, ok=0.05, watch=0.01), _grade(taken.sum(), ok=30, watch=10)
-            ),
-            f"the anchor {label!r} was taken in {int(taken.sum()):,} of {len(panel):,} "
-            "rows; all that is known about levels comes from them",
-        ),
-        Diagnostic(
-            "anchor_share_rarest",
-            rare_share,
-            _grade(rare_share, ok=0.01, watch=1e-12),
-            "its share in the tenth of rows where it is least likely; values there rest "
-            "on extrapolation if it is zero",
-        ),
-        Diagnostic(
-            "anchor_min_prob",
-            smallest,
-            _grade(smallest, ok=1e-3, watch=1e-6),
-            "its smallest estimated probability; the logarithm of this enters Q and r",
-        ),
-        _rarest_action(panel),
-    ]
-
-
-def _rarest_action(panel: Panel) -> Diagnostic:
+    yield Diagnostic(
+        "anchor_min_prob",
+        smallest,
+        _grade(smallest, 1e-3, 1e-6),
+        "its smallest estimated probability; the logarithm of this enters Q and r",
+    )
     rows = np.bincount(panel.action[panel.is_transition], minlength=panel.num_actions)
-    rarest = int(rows.argmin())
-    return Diagnostic(
+    yield Diagnostic(
         "fewest_action_rows",
-        float(rows[rarest]),
-        _grade(rows[rarest], ok=30, watch=10),
-        f"rows that show where the rarest action, {panel.actions[rarest]!r}, leads; its "
-        "reward rests on them",
+        float(rows.min()),
+        _grade(rows.min(), 30, 10),
+        f"rows that show where the rarest action, {panel.actions[int(rows.argmin())]!r}, "
+        "leads; its reward rests on them",
     )
 
 
@@ -140,7 +133,7 @@ def _clipped(panel: Panel, value: AnchoredValue) -> Diagnostic:
     return Diagnostic(
         "clipped_share",
         share,
-        _grade(-share, ok=0.0, watch=-0.05),
+        _grade(-share, 0.0, -0.05),
         "log-probabilities raised to the floor; rewards there are bounds, not estimates"
         if share
         else "no log-probability was clipped",
@@ -156,64 +149,51 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
     judged = ~np.isnan(policy.held_out)
     # Scores of the policy as it is used: a probability of zero would make the mean -inf.
     floor = np.log(used.floor) if isinstance(used, Clipped) else -np.inf
-    held_out = np.maximum(policy.held_out[judged], floor)
-    gain = held_out - log_shares(panel)[panel.action[judged]]
-    every = np.zeros(len(panel))
-    every[judged] = gain
-    mean, error = clustered_mean(panel, every, judged)
-    clear = mean > 1.645 * error
-    figure = (
-        f"log-likelihood per decision on held-out units beyond action shares, {mean:.4f}"
+    gain = np.maximum(policy.held_out, floor) - log_shares(panel)[panel.action]
+    mean, error = clustered_mean(panel, gain, judged)
+    meaning = (
+        "log-likelihood per decision on held-out units beyond action shares, "
+        f"{mean:.4f} ({error:.4f})"
     )
-    if clear:
-        return Diagnostic("held_out_gain", mean, "ok", f"{figure} ({error:.4f})")
-    return Diagnostic(
-        "held_out_gain",
-        mean,
-        "no signal",
-        f"{figure} ({error:.4f}): the states do not predict the actions better than "
-        "fixed shares do, so the data cannot tell the rewards",
+    if mean > 1.645 * error:
+        return Diagnostic("held_out_gain", mean, "ok", meaning)
+    meaning += (
+        ": the states do not predict the actions better than fixed shares do, so the data "
+        "cannot tell the rewards"
     )
+    return Diagnostic("held_out_gain", mean, "no signal", meaning)
 
 
-def _equation(solution: AnchorSolution, spread: float) -> list[Diagnostic]:
-    # Relative to how much V varies: its level cancels in rewards, up to the discount.
-    relative = solution.residual / max(spread, 1e-12)
-    figures = [
-        Diagnostic(
-            "bellman_residual",
-            solution.residual,
-            _grade(-relative, ok=-1e-3, watch=-0.05),
-            f"violation of the anchor's equation as solved ({solution.note})"
-            + (f"; up to {solution.missing:.2g} missing" if solution.missing > 0 else ""),
-        )
-    ]
+def _equation(solution: AnchorSolution, spread: float) -> Iterator[Diagnostic]:
+    missing = f"; up to {solution.missing:.2g} missing" if solution.missing > 0 else ""
+    yield Diagnostic(
+        "bellman_residual",
+        solution.residual,
+        _grade(-solution.residual / max(spread, 1e-12), -1e-3, -0.05),
+        f"violation of the anchor's equation as solved ({solution.note}){missing}",
+    )
     if solution.condition is not None:
-        figures.append(
-            Diagnostic(
-                "condition",
-                solution.condition,
-                _grade(-solution.condition, ok=-1e8, watch=-1e12),
-                "condition number of the solve: relative errors grow by up to this",
-            )
+        yield Diagnostic(
+            "condition",
+            solution.condition,
+            _grade(-solution.condition, -1e8, -1e12),
+            "condition number of the solve: relative errors grow by up to this",
         )
-    return figures
 
 
-def _amplification(panel: Panel, value: AnchoredValue) -> Diagnostic:
+def _amplification(value: AnchoredValue, known: Evaluated) -> Diagnostic:
     """How much larger differences between states are in V than in what the anchor adds.
 
     Under a renewal anchor nothing of a difference survives and the factor is one; under
     one that leaves the state as it is, it stays forever: 1 / (1 - discount).
     """
-    known = value(panel.state)
     bonus = known.anchor_reward - value.temperature * known.log_prob[:, value.anchor]
     spread = float(np.std(bonus))
     factor = float(np.std(known.value)) / spread if spread > 1e-12 else 1.0
     return Diagnostic(
         "amplification",
         factor,
-        _grade(-factor, ok=-10, watch=-100),
+        _grade(-factor, -10, -100),
         "differences of log pi(anchor) between states are this many times larger in V, "
         "and so are errors in them",
     )
@@ -229,63 +209,51 @@ def _anchor_residual(raw_reward, anchor: int, anchor_reward) -> Diagnostic:
     return Diagnostic(
         "anchor_residual",
         float(np.nanmax(gap)),
-        _grade(-typical / max(size, 1e-12), ok=-0.25, watch=-1.0),
+        _grade(-typical / max(size, 1e-12), -0.25, -1.0),
         f"largest |r(s, anchor) - g(s)|, zero in theory: the Q and R steps disagree; "
         f"typically {typical:.2g}, against rewards of {size:.2g}",
     )
 
 
-def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> list[Diagnostic]:
+def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> Iterator[Diagnostic]:
     """How much of a table is empty; nothing to report where no cell is."""
     unknown = np.isnan(np.delete(raw_reward, anchor, axis=1))
-    if not unknown.any():
-        return []
-    # Over the panel's rows: a pair never seen in a rare state matters little.
-    share = float(np.average(unknown.mean(axis=1), weights=panel.weight))
-    return [
-        Diagnostic(
+    if unknown.any():
+        share = float(np.average(unknown.mean(axis=1), weights=panel.weight))
+        yield Diagnostic(
             "unseen_share",
             share,
-            _grade(-share, ok=-0.01, watch=-0.1),
+            _grade(-share, -0.01, -0.1),
             "rewards of the panel's states and other actions that are unknown (NaN), "
             'since the pair never occurred; reward="linear" or "joint" fills them in',
         )
-    ]
 
 
-def _restriction(panel: Panel, policy: PolicyFit, explained) -> list[Diagnostic]:
-    """The held-out log-likelihood that the reward's limited complexity costs."""
-    if explained is None:
-        return []
-    judged = ~(np.isnan(policy.held_out) | np.isnan(explained))
-    mean, error = clustered_mean(panel, explained - policy.held_out, judged)
-    return [
-        Diagnostic(
+def _restriction(panel: Panel, policy: PolicyFit, explained) -> Iterator[Diagnostic]:
+    """What it costs held-out units that a reward of limited complexity explains them."""
+    if explained is not None:
+        judged = ~(np.isnan(policy.held_out) | np.isnan(explained))
+        mean, error = clustered_mean(panel, explained - policy.held_out, judged)
+        yield Diagnostic(
             "reward_gain",
             mean,
-            _grade(mean, ok=-1.645 * error, watch=-3 * error),
+            _grade(mean, -1.645 * error, -3 * error),
             f"log-likelihood per decision on held-out units as the reward explains them, "
             f"beyond the policy's own ({error:.4f}): far below zero, the reward is too "
             "simple or where actions lead is not understood",
         )
-    ]
 
 
 def _units(panel: Panel) -> Diagnostic:
-    number = panel.effective_units
     return Diagnostic(
         "effective_units",
-        number,
-        _grade(number, ok=30, watch=10),
+        panel.effective_units,
+        _grade(panel.effective_units, 30, 10),
         f"independent units behind {len(panel):,} decisions; errors shrink with these, "
         "not with rows",
     )
 
 
-def _worst(*verdicts: Verdict) -> Verdict:
-    order: list[Verdict] = ["ok", "watch", "trouble"]
-    return max(verdicts, key=order.index)
-
-
-def _grade(value: Any, *, ok: float, watch: float) -> Verdict:
+def _grade(value: Any, ok: float, watch: float) -> Verdict:
+    """The verdict of a value of which more is better."""
     return "ok" if value >= ok else "watch" if value >= watch else "trouble"

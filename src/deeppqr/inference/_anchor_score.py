@@ -9,7 +9,7 @@ equation, and with the policy through b.
 """
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -17,7 +17,7 @@ from scipy import sparse
 from scipy.sparse.linalg import splu
 
 from .._errors import NoInfluenceFunction
-from .._shapes import PerRow
+from .._shapes import Codes, Mask
 from ..anchor._exact import TableFunction
 from ..anchor._structure import ConstantFunction, SelfLoopFunction
 from ..anchor._value import AnchoredValue
@@ -53,72 +53,75 @@ class ValueScore:
 
     def value_at(self, state):
         """Sparse (row, parameter): derivatives of V(s_j)."""
-        known = self.value
-        anchor = np.full(len(state), known.anchor)
-        bonus = -known.temperature * self.policy.jacobian(state, anchor)
+        discount = self.value.discount
         ahead = sparse.csr_array((len(state), self.size))
         if self.size:
-            at = np.zeros(len(state), np.int64)
-            if self.cells is not None:
-                at = self.cells.require(state)
-            pairs = (np.arange(len(state)), at)
+            pairs = (np.arange(len(state)), _cell(self.cells, state))
             ahead = sparse.csr_array((np.ones(len(state)), pairs), (len(state), self.size))
-        own = (1 + known.discount * self.gain) * bonus
-        return sparse.hstack([own, known.discount * ahead]).tocsr()
+        bonus = _bonus_jacobian(self.value, self.policy, state)
+        own = (1 + discount * self.gain) * bonus
+        return sparse.hstack([own, discount * ahead]).tocsr()
 
 
-@dataclass(frozen=True, eq=False)
-class _AnchorRows:
+class _AnchorRows(NamedTuple):
     """The anchor's rows, and the residual of its equation in each."""
 
-    at: np.ndarray
-    state: np.ndarray
+    at: Mask
+    source: Codes
+    """The cell of each row's state; zero where the continuation is one number."""
     next_state: np.ndarray
     """Of the rows after which something follows."""
     goes: np.ndarray
     weight: np.ndarray
-    residual: PerRow
+    residual: np.ndarray
     """b(s') + discount h(s') - h(s)."""
-
-    @classmethod
-    def of(cls, panel: Panel, value: AnchoredValue) -> "_AnchorRows":
-        rows = (panel.action == value.anchor) & panel.is_transition
-        goes = panel.has_next[rows] & ~panel.terminal[rows]
-        state, next_state = panel.state[rows], panel.next_state[rows][goes]
-        # h from V itself, so that policy's and g's parts need not be added up here.
-        ahead = lambda at: (value(at).value - _bonus(value, at)) / value.discount
-        residual = -ahead(state)
-        residual[goes] += value(next_state).value  # V = b + discount h
-        return cls(
-            np.flatnonzero(rows), state, next_state, goes, panel.weight[rows], residual
-        )
 
 
 def value_score(
     value: AnchoredValue, panel: Panel, policy: PolicyScore, clusters: Clusters
 ) -> ValueScore:
     """The score of a value whose continuation was found in closed form on this panel."""
-    kinds = {type(value.policy_continuation)}
-    if value.known_continuation is not None:
-        kinds.add(type(value.known_continuation))
+    parts = (value.policy_continuation, value.known_continuation)
+    kinds = {type(part) for part in parts if part is not None}
     own = clusters.sum(policy.score)
     if value.discount == 0 or kinds == {SelfLoopFunction}:
         gain = 1 / (1 - value.discount) if value.discount else 0.0
         return ValueScore(value, policy, own, None, 0, gain)
-    rows = _AnchorRows.of(panel, value)
-    if kinds == {ConstantFunction}:
-        score, cells = _renewal(value, policy, rows, own, clusters), None
-    elif kinds == {TableFunction}:
-        assert isinstance(value.policy_continuation, TableFunction)
-        cells = value.policy_continuation.cells
-        score = _table(value, policy, rows, own, clusters, cells)
-    else:
+    if kinds not in ({ConstantFunction}, {TableFunction}):
         raise NoInfluenceFunction(
             f"An anchor's value that is a {sorted(k.__name__ for k in kinds)[-1]} has no "
             "influence function in closed form; exits, self-loops, renewals and "
             'anchor_value="exact" do. Bootstrap instead.'
         )
+    cells = getattr(value.policy_continuation, "cells", None)
+    rows = _anchor_rows(panel, value, cells)
+    if cells is None:
+        score = _renewal(value, policy, rows, own, clusters)
+    else:
+        score = _table(value, policy, rows, own, clusters, cells)
     return ValueScore(value, policy, np.column_stack([own, score]), cells, score.shape[1])
+
+
+def _anchor_rows(panel: Panel, value: AnchoredValue, cells: Cells | None) -> _AnchorRows:
+    """The rows, refused unless residuals average to zero, as they do on h's own panel."""
+    rows = (panel.action == value.anchor) & panel.is_transition
+    goes, weight = panel.has_next[rows] & ~panel.terminal[rows], panel.weight[rows]
+    state, next_state = panel.state[rows], panel.next_state[rows][goes]
+    known = value(state)
+    bonus = known.anchor_reward - value.temperature * known.log_prob[:, value.anchor]
+    residual = -((known.value - bonus) / value.discount)
+    residual[goes] += value(next_state).value  # V = b + discount h
+    source, size = _cell(cells, state), 1 if cells is None else len(cells)
+    total = np.bincount(source, weight, size)
+    mean = np.bincount(source, weight * residual, size) / np.maximum(total, 1e-300)
+    scale = max(float(np.abs(known.value).max()), 1.0)
+    if np.abs(mean).max() > MAX_RESIDUAL * scale or (size > 1 and (total == 0).any()):
+        raise NoInfluenceFunction(OTHER_PANEL.format(what="anchor's value"))
+    return _AnchorRows(rows, source, next_state, goes, weight, residual)
+
+
+def _cell(cells: Cells | None, state) -> Codes:
+    return np.zeros(len(state), np.int64) if cells is None else cells.require(state)
 
 
 def _renewal(value, policy, rows: _AnchorRows, own, clusters: Clusters) -> np.ndarray:
@@ -128,57 +131,25 @@ def _renewal(value, policy, rows: _AnchorRows, own, clusters: Clusters) -> np.nd
     """
     # The derivative of the renewal's scalar equation in h.
     lasting = float(rows.weight @ (1 - value.discount * rows.goes))
-    direct = _per_row(len(clusters.code), rows.at, rows.weight * rows.residual / lasting)
-    _check_equation(value, rows, np.zeros(len(rows.at), np.int64), 1)
+    direct = (rows.weight * rows.residual / lasting)[:, None]
     bonus = _bonus_jacobian(value, policy, rows.next_state)
     slope = (rows.weight[rows.goes] / lasting) @ bonus
-    return clusters.sum(direct) + (own @ slope)[:, None]
+    return clusters.sum(direct, at=rows.at) + (own @ slope)[:, None]
 
 
 def _table(value, policy, rows: _AnchorRows, own, clusters, cells: Cells) -> np.ndarray:
     r"""$dh = (I - \gamma P_A)^{-1}\{(b + \gamma h - h)/n + P_A\,db\}$."""
-    source = cells.require(rows.state)
-    total = np.bincount(source, rows.weight, len(cells))
-    share = rows.weight / np.maximum(total[source], 1e-300)
-    _check_equation(value, rows, source, len(cells))
-    goes = rows.goes
-    moves = sparse.csr_array(
-        (share[goes], (source[goes], cells.require(rows.next_state))),
-        shape=(len(cells), len(cells)),
-    )
-    # Factored once for all clusters, whose influences are columns of the right side.
-    system = splu(
-        sparse.identity(len(cells), format="csc") - value.discount * moves.tocsc()
-    )
-    residual = sparse.csr_array(
-        (share * rows.residual, (rows.at, source)), shape=(len(clusters.code), len(cells))
-    )
+    source, goes, size = rows.source, rows.goes, len(cells)
+    share = rows.weight / np.bincount(source, rows.weight, size)[source]
+    pairs = (source[goes], cells.require(rows.next_state))
+    moves = sparse.csr_array((share[goes], pairs), (size, size))
+    system = splu(sparse.identity(size, format="csc") - value.discount * moves.tocsc())
+    pairs = (np.arange(len(source)), source)
+    residual = sparse.csr_array((share * rows.residual, pairs), (len(source), size))
     slope = moves @ _bonus_jacobian(value, policy, cells.states)
-    return system.solve((clusters.sum(residual) + own @ slope.T).T).T
+    return system.solve((clusters.sum(residual, at=rows.at) + own @ slope.T).T).T
 
 
 def _bonus_jacobian(value: AnchoredValue, policy: PolicyScore, state) -> Any:
     anchor = np.full(len(state), value.anchor)
     return -value.temperature * policy.jacobian(state, anchor)
-
-
-def _bonus(value: AnchoredValue, state) -> np.ndarray:
-    known = value(state)
-    return known.anchor_reward - value.temperature * known.log_prob[:, value.anchor]
-
-
-def _check_equation(value, rows: _AnchorRows, source, size: int) -> None:
-    """Raise unless residuals average to zero in each cell, as they do on h's own panel."""
-    total = np.bincount(source, rows.weight, size)
-    mean = np.bincount(source, rows.weight * rows.residual, size) / np.maximum(
-        total, 1e-300
-    )
-    scale = max(float(np.abs(value(rows.state).value).max()), 1.0)
-    if np.abs(mean).max() > MAX_RESIDUAL * scale or (size > 1 and (total == 0).any()):
-        raise NoInfluenceFunction(OTHER_PANEL.format(what="anchor's value"))
-
-
-def _per_row(num_rows: int, at: np.ndarray, values: np.ndarray) -> np.ndarray:
-    every = np.zeros((num_rows, 1))
-    every[at, 0] = values
-    return every

@@ -1,5 +1,6 @@
 """The bootstrap over units: refits on units drawn with replacement."""
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterable
 from contextlib import closing
@@ -15,7 +16,7 @@ from .._random import check_seed
 from ..cluster._cores import Cores
 from ..cluster._executor import CannotSend, Executor, Failed, Here
 from ..cluster._resolve import resolve
-from ..panel._panel import Panel, require_panel
+from ..panel._panel import Panel, require_panel, take_rows
 from ..progress import track
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units, quick_draws
@@ -122,8 +123,7 @@ class Bootstrap:
 
         return summarise_draws(self)
 
-    def __str__(self) -> str:
-        return self.summary()
+    __str__ = summary
 
     def __repr__(self) -> str:
         return f"Bootstrap(shape={self.estimate.shape}, {self.note})"
@@ -196,24 +196,18 @@ def _collect(
     names: tuple[str, ...],
 ) -> Bootstrap:
     """Draws apart from failures; a draw of another shape is one of these."""
-    draws, numbers, failures = [], [], []
+    draws, failures, shape = {}, [], estimate.shape
     for number, value in found:
         if isinstance(value, Failure):
             failures.append(value)
-        elif value.shape != estimate.shape:
-            wrong = f"its shape is {value.shape} where the panel's is {estimate.shape}"
+        elif value.shape != shape:
+            wrong = f"its shape is {value.shape} where the panel's is {shape}"
             failures.append(Failure(number, wrong))
         else:
-            draws.append(value)
-            numbers.append(number)
-    return Bootstrap(
-        estimate,
-        np.array(draws, np.float64).reshape(len(draws), *estimate.shape),
-        np.array(numbers, np.int64),
-        tuple(failures),
-        seed,
-        names,
-    )
+            draws[number] = value
+    drawn = np.array([*draws.values()], np.float64).reshape(len(draws), *shape)
+    numbers = np.array([*draws], np.int64)
+    return Bootstrap(estimate, drawn, numbers, tuple(failures), seed, names)
 
 
 @dataclass(frozen=True, eq=False)
@@ -264,17 +258,7 @@ def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
     names = [(panel.unit_labels[i % panel.num_units], i // panel.num_units) for i in labels]
     # Stable, so that each copy's rows stay in time order.
     order = np.argsort(unit, kind="stable")
-    rows, unit = rows[order], unit[order].astype(np.int64)
-    return replace(
-        panel,
-        state=panel.state[rows],
-        action=panel.action[rows],
-        next_state=panel.next_state[rows],
-        unit=unit,
-        terminal=panel.terminal[rows],
-        weight=panel.weight[rows],
-        unit_labels=names,
-    )
+    return take_rows(panel, rows[order], unit[order], names)
 
 
 def require_model(fit: "Fit") -> "PQR":
@@ -290,8 +274,6 @@ def require_model(fit: "Fit") -> "PQR":
 
 def takes_weights(model: "PQR") -> bool:
     """Whether every scikit-learn part of a model can be fitted with weights."""
-    import inspect
-
     parts = [model.policy, model.anchor_value, model.reward]
     parts += [getattr(p, n, None) for p in parts for n in ("estimator", "regressor")]
     learners = [p for p in parts if hasattr(p, "fit") and hasattr(p, "get_params")]
@@ -326,7 +308,14 @@ def _run(
             for position, value in results:
                 number = numbers[position]
                 if isinstance(value, Failed):
-                    value = _lost(number, value)
+                    if value.traceback:
+                        raise DeepPQRError(
+                            f"Replicate {number} of the bootstrap stopped with "
+                            f"{value.message}. No draw of units explains such an error: it "
+                            "is in the statistic, in a function that the model was given, "
+                            f"or in deeppqr. It was raised here:\n{value.traceback}"
+                        )
+                    value = Failure(number, value.message)
                 found.append((number, value))
                 progress.advance()
     except CannotSend as problem:
@@ -336,17 +325,6 @@ def _run(
             "defined at the top level of a file, deeppqr.inference.RewardAt, or workers=1."
         ) from problem
     return found
-
-
-def _lost(number: int, failed: Failed) -> Failure:
-    if failed.traceback:
-        raise DeepPQRError(
-            f"Replicate {number} of the bootstrap stopped with {failed.message}. No draw "
-            "of units explains such an error: it is in the statistic, in a function that "
-            "the model was given, or in deeppqr. It was raised here:\n"
-            f"{failed.traceback}"
-        )
-    return Failure(number, failed.message)
 
 
 def _numbers(replicates: int | Iterable[int]) -> list[int]:

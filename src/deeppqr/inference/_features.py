@@ -1,9 +1,8 @@
 """Features that a reward is projected on: a function, or terms in state columns."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import product
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,16 +18,12 @@ from ..reward._reward_basis import GivenBasis
 MAX_EXTRAS = 20
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
+class Features(NamedTuple):
     """Named features of each state and action; zero for the anchor."""
 
     names: tuple[str, ...]
     columns: Callable[[np.ndarray], np.ndarray]
     """Encoded states to (row, action, feature)."""
-
-    def __call__(self, state: States) -> Float[np.ndarray, "row action feature"]:
-        return self.columns(state)
 
     def at(self, state, action) -> Float[np.ndarray, "row feature"]:
         """The features of each state with its own action."""
@@ -162,7 +157,6 @@ def with_extras(
     combinations of what is there already, up to twenty.
     """
     own = features.at(state, action)
-    taken = [index for index in np.unique(action)]
     standard = Scaling.of(state)(state)
     width = standard.shape[1]
     shapes = [np.ones(len(state)), *standard.T]
@@ -170,7 +164,7 @@ def with_extras(
     kept, root = own, np.sqrt(weight)[:, None]
     basis = np.linalg.qr(own * root)[0]
     for shape in shapes:
-        for index in taken:
+        for index in np.unique(action):
             if kept.shape[1] - own.shape[1] >= MAX_EXTRAS:
                 return kept
             column = (shape * (action == index))[:, None]

@@ -57,11 +57,8 @@ class Realised:
         after = panel.next_state[rows][goes]
         outcome = value(state).q[np.arange(len(state)), action]
         outcome[goes] -= value.discount * value(after).value
-        # Sparse throughout: a row touches its own state, its next one and two counts.
-        spread = sparse.csr_array(
-            (np.ones(len(after)), (np.flatnonzero(goes), np.arange(len(after)))),
-            shape=(len(state), len(after)),
-        )
+        pairs = (np.flatnonzero(goes), np.arange(len(after)))
+        spread = sparse.csr_array((np.ones(len(after)), pairs), (len(state), len(after)))
         jacobian = (
             value.temperature * score.log_prob(state, action)
             + score.value_at(state)
@@ -90,22 +87,11 @@ class Realised:
             beta = solve((weighted.T @ self.outcome)[:, None])[:, 0]
             residual = self.outcome - columns @ np.nan_to_num(beta)
             direct = sparse.csr_array(weighted * residual[:, None])
-            own = self.clusters.sum(self._everywhere(direct))
-            # First-stage errors enter through the mean derivative of the outcomes, summed
-            # over rows before it meets the clusters' scores: small matrices only.
+            own = self.clusters.sum(direct, at=self.rows)
             slope = weighted.T @ self.jacobian
             slope = slope.toarray() if sparse.issparse(slope) else np.asarray(slope)
             influence = solve(own.T + slope @ self.score.score.T).T
         return beta, influence
-
-    def _everywhere(self, direct) -> Any:
-        """Entries of the chosen rows at their place among all rows."""
-        chosen = np.flatnonzero(self.rows)
-        pairs = (chosen, np.arange(len(chosen)))
-        place = sparse.csr_array(
-            (np.ones(len(chosen)), pairs), (len(self.panel), len(chosen))
-        )
-        return place @ direct
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,11 +186,11 @@ def reward_influence(fit: "Fit", panel: Panel, *, by_row: bool = False) -> Rewar
         as a share of all.
     """
     require_same_columns(fit, panel)
-    table = table_of(fit)
-    if table is None:
+    table = bare_reward(fit)
+    if not isinstance(table, TableReward):
         raise NoInfluenceFunction(
-            f"A {_kind(fit)} has no influence function in closed form; a reward that is a "
-            'table of means does: reward="table". Bootstrap instead.'
+            f"A {type(table).__name__} has no influence function in closed form; a reward "
+            'that is a table of means does: reward="table". Bootstrap instead.'
         )
     clusters = Clusters.by_row(panel) if by_row else Clusters.of(panel)
     realised = Realised.of(fit, panel, clusters)
@@ -213,10 +199,8 @@ def reward_influence(fit: "Fit", panel: Panel, *, by_row: bool = False) -> Rewar
     if (cell < 0).any():
         raise NoInfluenceFunction(OTHER_PANEL.format(what="reward's table"))
     pair = cell * num_actions + panel.action[realised.rows]
-    size = len(cells) * num_actions
-    indicator = sparse.csr_array(
-        (np.ones(len(pair)), (np.arange(len(pair)), pair)), shape=(len(pair), size)
-    )
+    size, pairs = len(cells) * num_actions, (np.arange(len(pair)), pair)
+    indicator = sparse.csr_array((np.ones(len(pair)), pairs), (len(pair), size))
     beta, influence = realised.regress(indicator)
     shape = (len(cells), num_actions)
     found, anchor = beta.reshape(shape), fit.estimate.anchor
@@ -249,14 +233,7 @@ def require_same_columns(fit: "Fit", panel: Panel) -> None:
         )
 
 
-def table_of(fit: "Fit") -> TableReward | None:
-    """The reward's table of means, if that is what it is."""
+def bare_reward(fit: "Fit") -> Any:
+    """The reward function, or its policy's part where g has a part of its own."""
     reward = fit.reward_function
-    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
-    return bare if isinstance(bare, TableReward) else None
-
-
-def _kind(fit: "Fit") -> str:
-    reward = fit.reward_function
-    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
-    return type(bare).__name__
+    return reward.policy_part if isinstance(reward, AffineReward) else reward

@@ -34,27 +34,23 @@ class FrequencyScore:
 
     @classmethod
     def of(cls, policy: FrequencyPolicy, panel: Panel) -> "FrequencyScore":
-        num_cells, num_actions = policy.table.shape
+        num_actions = policy.table.shape[1]
         cell = policy.cells.locate(panel.state)
         shares = np.exp(log_shares(panel))
         if (cell < 0).any():
             raise NoInfluenceFunction(OTHER_PANEL.format(what="policy"))
         pair = cell * num_actions + panel.action
         count = np.bincount(pair, panel.weight, policy.table.size)
-        count = count.reshape(num_cells, num_actions)
+        count = count.reshape(policy.table.shape)
         smoothed = count + policy.smoothing * shares
         share = smoothed / np.maximum(smoothed.sum(axis=1, keepdims=True), 1e-300)
         # Counted from another panel, the table would differ; the influence would be wrong.
         if np.abs(share - np.exp(policy.table)).max() > 1e-8:
             raise NoInfluenceFunction(OTHER_PANEL.format(what="policy"))
-        rows = np.arange(len(panel))
-        score = sparse.csr_array(
-            (
-                np.tile(panel.weight, 2),
-                (np.tile(rows, 2), np.append(pair, policy.table.size + panel.action)),
-            ),
-            shape=(len(panel), policy.table.size + num_actions),
-        )
+        parameter = np.append(pair, count.size + panel.action)
+        pairs = (np.tile(np.arange(len(panel)), 2), parameter)
+        shape = (len(panel), count.size + num_actions)
+        score = sparse.csr_array((np.tile(panel.weight, 2), pairs), shape)
         return cls(policy, count, shares, score)
 
     def jacobian(self, state: States, action: Codes):
@@ -70,28 +66,20 @@ class FrequencyScore:
         own = self.count[at, action[known]] + smoothing * self.shares[action[known]]
         total = self.count[at].sum(axis=1) + smoothing
         pairs = at[:, None] * num_actions + np.arange(num_actions)
-        entries = [
-            (known, at * num_actions + action[known], 1 / own),
-            (
-                np.repeat(known, num_actions),
-                pairs.ravel(),
-                -np.repeat(1 / total, num_actions),
-            ),
-        ]
         # d log(overall share): at full size where the state is unknown, else through c.
         size = np.ones(len(state))
         size[known] = smoothing * self.shares[action[known]] / own
-        everyone = np.sum(self.score[:, self.count.size :]) + num_actions
-        seen = self.shares[action] * everyone
         first, rows = self.count.size, np.arange(len(state))
-        entries.append((rows, first + action, size / seen))
-        entries.append(
-            (
-                np.repeat(rows, num_actions),
-                first + np.tile(np.arange(num_actions), len(state)),
-                -np.repeat(size / everyone, num_actions),
-            )
-        )
+        everyone = np.sum(self.score[:, first:]) + num_actions
+        seen = self.shares[action] * everyone
+        overall = first + np.tile(np.arange(num_actions), len(state))
+        each = lambda values: np.repeat(values, num_actions)
+        entries = [
+            (known, at * num_actions + action[known], 1 / own),
+            (each(known), pairs.ravel(), -each(1 / total)),
+            (rows, first + action, size / seen),
+            (each(rows), overall, -each(size / everyone)),
+        ]
         row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
         return sparse.csr_array((value, (row, column)), (len(state), self.score.shape[1]))
 
@@ -111,15 +99,9 @@ class LogitScore:
         chosen = panel.action[:, None] == np.arange(prob.shape[1])
         pull = panel.weight[:, None] * (chosen - prob)
         slope = _blocks(pull[:, first:], columns)
-        curve = [
-            [
-                columns.T
-                @ (columns * (panel.weight * prob[:, b] * ((a == b) - prob[:, a]))[:, None])
-                for b in range(first, prob.shape[1])
-            ]
-            for a in range(first, prob.shape[1])
-        ]
-        # scikit-learn does not penalise intercepts, which are the last column here.
+        own = lambda a, b: panel.weight * prob[:, b] * ((a == b) - prob[:, a])
+        free = range(first, prob.shape[1])
+        curve = [[columns.T @ (columns * own(a, b)[:, None]) for b in free] for a in free]
         penalised = np.append(np.full(columns.shape[1] - 1, policy.ridge), 0.0)
         penalty = np.tile(penalised, prob.shape[1] - first)
         # A constant added to all intercepts changes no probability, so the Hessian is
@@ -154,7 +136,6 @@ class KnownScore:
     score: Float[np.ndarray, "row parameter"]
 
     def jacobian(self, state, action):
-        del action
         return sparse.csr_array((len(state), 0))
 
 

@@ -22,8 +22,12 @@ from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._policy import Clipped
+from ..reward._table import TableReward
+from ._bands import normal_interval
+from ._bootstrap import bootstrap, require_model
 from ._features import Features, resolve_features, with_extras
-from ._influence import Realised, require_same_columns, reward_influence, table_of
+from ._influence import Realised, bare_reward, require_same_columns, reward_influence
+from ._resample import RewardAt
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -36,6 +40,7 @@ MIN_ROWS = 20.0
 # covariance of q estimates has an inverse that is too large by about q / clusters. Doubled,
 # the projections of the bus with known costs and of Rust's group 4 are the same.
 CLUSTERS_PER_MOMENT = 4
+PARAMETRIC = "since the policy is parametric"
 
 
 class SpecificationTest(NamedTuple):
@@ -70,8 +75,6 @@ class Projection:
 
     def interval(self, level: float = 0.95) -> Float[np.ndarray, "end feature"]:
         """Low and high ends of normal intervals."""
-        from ._bands import normal_interval
-
         return normal_interval(self.theta, self.standard_errors, level)
 
     def estimates(self) -> "Estimates":
@@ -88,8 +91,7 @@ class Projection:
         """The table as text."""
         return self.estimates().text()
 
-    def __str__(self) -> str:
-        return self.summary()
+    __str__ = summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,17 +158,16 @@ def project(
     chosen = resolve_features(
         features, names, panel.encoding, fit.actions, fit.estimate.anchor
     )
-    refits = {"replicates": replicates, "seed": seed}
-    refits |= {"workers": workers, "executor": executor}
-    if errors == "bootstrap":
-        moments = _bootstrapped(fit, panel, chosen, **refits)
-    else:
+    moments = None
+    if errors != "bootstrap":
         try:
             moments = _influenced(fit, panel, chosen, min_rows)
         except NoInfluenceFunction:
             if errors == "influence":
                 raise
-            moments = _bootstrapped(fit, panel, chosen, **refits)
+    if moments is None:
+        refits = {"replicates": replicates, "seed": seed, "workers": workers}
+        moments = _bootstrapped(fit, panel, chosen, executor=executor, **refits)
     theta, covariance, how = _match(moments, weight, chosen.names)
     facts = {
         "decisions": f"{len(panel):,}",
@@ -181,8 +182,7 @@ def project(
 
 def _influenced(fit: "Fit", panel: Panel, features: Features, min_rows) -> Moments:
     """Rewards cell by cell where clusters are many enough for that, else columns."""
-    if table_of(fit) is not None:
-        # Cells make no assumption on how rewards vary, but there may be many of them.
+    if isinstance(bare_reward(fit), TableReward):
         moments = _cell_moments(fit, panel, features, min_rows)
         if moments.clusters > CLUSTERS_PER_MOMENT * len(moments.beta):
             return moments
@@ -220,7 +220,7 @@ def _cell_moments(fit: "Fit", panel: Panel, features: Features, min_rows) -> Mom
         f"rewards of {int(enough.sum())} of {possible} (state, action) pairs, those with "
         f"{min_rows:g} rows; errors by influence functions, "
         f"{found.note.partition(';')[0]}",
-        _caution(counted),
+        "" if counted else PARAMETRIC,
     )
 
 
@@ -240,15 +240,12 @@ def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
         clusters.count,
         f"realised rewards Q(s,a) - discount V(s') of {int(rows.sum()):,} decisions on "
         f"{len(beta)} columns; errors by influence functions, {clusters.note}",
-        _caution(isinstance(fit.estimate.policy, FrequencyPolicy)),
+        "" if isinstance(fit.estimate.policy, FrequencyPolicy) else PARAMETRIC,
     )
 
 
 def _bootstrapped(fit, panel, features: Features, **refits: Any) -> Moments:
     """The fitted reward regressed on the same columns, its covariance from refits."""
-    from ._bootstrap import bootstrap, require_model
-    from ._resample import RewardAt
-
     model = require_model(fit)
     rows = panel.is_transition & (panel.action != fit.estimate.anchor) & (panel.weight > 0)
     weight = panel.weight[rows]
@@ -273,12 +270,8 @@ def _bootstrapped(fit, panel, features: Features, **refits: Any) -> Moments:
         clusters,
         f"the fitted reward at {len(states):,} decisions on {len(gram)} columns; errors by "
         f"bootstrap over units ({result.note})",
-        _caution(False),
+        PARAMETRIC,
     )
-
-
-def _caution(counted: bool) -> str:
-    return "" if counted else "since the policy is parametric"
 
 
 def _match(moments: Moments, weight: str, names: tuple[str, ...]):

@@ -162,23 +162,18 @@ class _Counts:
         target = cells.locate(panel.next_state[goes])
 
         def table(rows, column, weight, width):
-            return sparse.csr_array(
-                (weight, (panel.unit[rows], column)), shape=(panel.num_units, width)
-            )
+            shape = (panel.num_units, width)
+            return sparse.csr_array((weight[rows], (panel.unit[rows], column)), shape)
 
-        seen, every = panel.is_transition, np.ones(len(panel), bool)
+        seen, every, ones = panel.is_transition, slice(None), np.ones(len(panel))
+        moved, size = pair[goes] * num_cells + target, num_cells * num_actions
         return cls(
             cells,
-            table(every, pair, panel.weight, num_cells * num_actions),
-            table(
-                goes,
-                pair[goes] * num_cells + target,
-                panel.weight[goes],
-                num_cells**2 * num_actions,
-            ),
-            table(seen, pair[seen], panel.weight[seen], num_cells * num_actions),
-            table(every, pair // num_actions, np.ones(len(panel)), num_cells)
-            + table(goes, target, np.ones(len(target)), num_cells),
+            table(every, pair, panel.weight, size),
+            table(goes, moved, panel.weight, num_cells * size),
+            table(seen, pair[seen], panel.weight, size),
+            table(every, pair // num_actions, ones, num_cells)
+            + table(goes, target, ones, num_cells),
         )
 
 
@@ -196,12 +191,13 @@ def _rewards(
     known = (drawn @ counts.known).reshape(shape)
     reached = (drawn @ counts.reached) > 0
     log_prob = _log_policy(model, taken)
+    moved = (drawn @ counts.moved).reshape(*shape, num_cells)
     with np.errstate(divide="ignore", invalid="ignore"):
-        moves = (drawn @ counts.moved).reshape(*shape, num_cells) / known[..., None]
+        moves = moved / known[..., None]
     g = resolve_anchor_reward(model.anchor_reward, panel.encoding)(counts.cells.states)
     bonus = g - model.temperature * log_prob[:, :, anchor]
     if isinstance(resolve_anchor_value(model.anchor_value), Renewal):
-        whole = (drawn @ counts.moved).reshape(*shape, num_cells)[:, :, anchor].sum(axis=1)
+        whole = moved[:, :, anchor].sum(axis=1)
         lasting = known[:, :, anchor].sum(axis=1) - model.discount * whole.sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
             level = (whole * bonus).sum(axis=1) / lasting
@@ -219,10 +215,8 @@ def _rewards(
     reward[:, :, anchor] = g
     # A state that no drawn unit decided in is not in the replicate's table at all.
     reward[taken.sum(axis=2) == 0] = np.nan
-    sound = ~missing & (known.sum(axis=1) > 0).all(axis=1)
-    return reward, sound & np.isfinite(np.where(reached[..., None], log_prob, 0)).all(
-        (1, 2)
-    )
+    finite = np.isfinite(np.where(reached[..., None], log_prob, 0)).all((1, 2))
+    return reward, finite & ~missing & (known.sum(axis=1) > 0).all(axis=1)
 
 
 def _log_policy(

@@ -1,6 +1,7 @@
 """Helpers for scikit-learn estimators: seeds from JAX keys, sample weights, checks."""
 
 import inspect
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -36,19 +37,40 @@ def fit_weighted(estimator: Any, inputs: np.ndarray, target: np.ndarray, weight)
     estimator.fit(inputs, target, sample_weight=weight)
 
 
-def refuse_class(part: Any, role: str) -> None:
-    """Refuse an estimator's class where an instance is meant."""
+def resolve_part(
+    part: Any,
+    role: str,
+    names: Mapping[Any, type],
+    ours: type,
+    wrap: Callable[[Any], Any],
+    kinds: str,
+) -> Any:
+    """A stage's estimator: the one of a name, one of `ours`, or `wrap` of another's.
+
+    `wrap` returns None for what it cannot use; `kinds` says in words what it can.
+    """
     if isinstance(part, type):
         raise DataError(
             f"`{role}` must be an instance, but the class {part.__name__} arrived. Write "
             f"{part.__name__}() with the settings you want."
         )
+    if isinstance(part, str) and part in names:
+        return names[part]()
+    found = part if isinstance(part, ours) else wrap(part)
+    if found is None:
+        raise DataError(
+            f"`{role}` must be one of {sorted(names)}, {kinds}, but {part!r} arrived."
+        )
+    return found
 
 
-def refuse_classifier(part: Any, role: str) -> None:
-    """Refuse a classifier where a regressor is needed."""
+def is_regressor(part: Any, role: str) -> bool:
+    """Whether a part can be fitted and predicts; refuses a classifier."""
+    if not (hasattr(part, "fit") and hasattr(part, "predict")):
+        return False
     if is_classifier(part):
         raise DataError(
             f"`{role}` needs a regressor, but {type(part).__name__} is a classifier. Use "
             "one that predicts numbers, such as Ridge or HistGradientBoostingRegressor."
         )
+    return True

@@ -54,31 +54,13 @@ class Trees:
     def __len__(self) -> int:
         return len(self.feature)
 
-    def leaves(self, inputs: np.ndarray) -> Int[np.ndarray, "row tree"]:
-        """The leaf that each row ends in, in each tree, by walking down from the root.
-
-        For trees of many leaves: the work grows with their depth alone.
-        """
-        rows = np.arange(len(inputs))
-        found = np.zeros((len(inputs), len(self)), dtype=np.int64)
-        for tree in range(len(self)):
-            node = found[:, tree]
-            while True:
-                right = inputs[rows, self.feature[tree, node]] > self.threshold[tree, node]
-                below = self.child[tree, node, right.astype(np.int64)]
-                if np.array_equal(below, node):
-                    break
-                node = below
-            found[:, tree] = node
-        return found
-
     def values(
         self, inputs: Float[np.ndarray, "row input_feature"], value: np.ndarray
     ) -> Iterator[tuple[int, slice, np.ndarray | float]]:
         """Each tree's value at some rows, `value` being that of every node.
 
-        For trees of few leaves: each split is one comparison of a whole column, where
-        walking down would gather from the arrays at random.
+        Each split is one comparison of a whole column, where walking down from the root
+        would gather from the arrays at random.
         """
         parts = [a.tolist() for a in (self.feature, self.threshold, self.child, value)]
         for rows in row_slices(len(inputs), CACHED_ROWS):

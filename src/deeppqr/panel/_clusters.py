@@ -1,6 +1,7 @@
-"""Clusters for standard errors: units, or blocks of rows where units are few."""
+"""Clusters for standard errors and folds for validation: units, or blocks of rows."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -56,13 +57,15 @@ class Clusters:
         """Every row its own cluster: influence functions without clustering."""
         return cls(np.arange(len(panel)), len(panel), "every row for itself")
 
-    def sum(self, rows) -> Float[np.ndarray, "cluster column"]:
-        """Sums over each cluster of the rows of a matrix, dense or sparse."""
-        kept = np.flatnonzero(self.code < self.count)
-        pairs = (self.code[kept], kept)
-        shape = (self.count, len(self.code))
-        # A product with the membership matrix works for dense and sparse rows alike.
-        total = sparse.csr_array((np.ones(len(kept)), pairs), shape=shape) @ rows
+    def sum(self, rows, at: Any = slice(None)) -> Float[np.ndarray, "cluster column"]:
+        """Sums over each cluster of the rows of a matrix, dense or sparse.
+
+        The matrix has a row for each of the panel's, or for each of those in `at`.
+        """
+        code = self.code[at]
+        kept = np.flatnonzero(code < self.count)
+        shape = (self.count, len(code))
+        total = sparse.csr_array((np.ones(len(kept)), (code[kept], kept)), shape) @ rows
         return total.toarray() if sparse.issparse(total) else np.asarray(total)
 
 
@@ -81,7 +84,24 @@ def clustered_mean(panel: Panel, values: PerRow, rows: Mask) -> tuple[float, flo
     """The weighted mean over some rows and its standard error, clustered by unit."""
     weight = panel.weight[rows] / panel.weight[rows].sum()
     mean = float(np.sum(weight * values[rows]))
-    influence = np.zeros((len(panel), 1))
-    influence[rows, 0] = weight * (values[rows] - mean)
-    covariance = clustered_covariance(Clusters.of(panel).sum(influence))
+    influence = (weight * (values[rows] - mean))[:, None]
+    covariance = clustered_covariance(Clusters.of(panel).sum(influence, at=rows))
     return mean, float(np.sqrt(covariance[0, 0]))
+
+
+def unit_folds(panel: Panel, num_folds: int, *, rng: np.random.Generator) -> Codes:
+    """The fold of each row: whole units, assigned so that folds have similar sizes.
+
+    With fewer units than folds, rows are cut into consecutive blocks instead. Neighbours in
+    time are alike, so random rows would be predicted from their own past and future.
+    """
+    if panel.num_units >= num_folds:
+        sizes = np.bincount(panel.unit)
+        shuffled = rng.permutation(panel.num_units)
+        # Longest first, in turn: one long unit would else make its fold twice as large.
+        by_size = shuffled[np.argsort(-sizes[shuffled], kind="stable")]
+        fold_of_unit = np.empty(panel.num_units, dtype=np.int64)
+        fold_of_unit[by_size] = np.arange(panel.num_units) % num_folds
+        return fold_of_unit[panel.unit]
+    position = np.arange(len(panel)) * num_folds // len(panel)
+    return position.astype(np.int64)

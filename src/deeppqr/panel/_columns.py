@@ -87,6 +87,16 @@ def read_columns(frame: Any, names: Sequence[Any], *, role: str) -> dict[str, Co
     return {name: _read_series(opened[name], role) for name in names}
 
 
+def read_labels(frame: nw.DataFrame, name: str, *, role: str) -> np.ndarray:
+    """A column of labels, times or flags: numbers and dates as they are, else objects."""
+    require_columns(frame, [name], role=role)
+    series = frame[name]
+    null = series.is_null().to_numpy().astype(bool)
+    if not null.any() and (series.dtype.is_numeric() or series.dtype.is_temporal()):
+        return series.to_numpy()
+    return _objects(series, null)
+
+
 def refuse_repeated(names: Sequence[str]) -> None:
     """Refuse state columns named twice."""
     repeated = sorted({str(name) for name in names if list(names).count(name) > 1})
@@ -139,10 +149,16 @@ def _read_series(series: nw.Series, role: str) -> Column:
             "be numeric, boolean or categorical: convert it to a number first, such as "
             "the months since a starting date."
         )
-    values = np.empty(len(series), dtype=object)
-    values[:] = series.to_list()
-    values[null] = None
+    values = _objects(series, null)
     return values if dtype in (nw.Categorical, nw.Enum) else _tidy(values)
+
+
+def _objects(series: nw.Series, null: np.ndarray) -> np.ndarray:
+    values = np.empty(len(series), dtype=object)
+    # One by one: NumPy would turn a list of tuples into a two-dimensional array.
+    for row, value in enumerate(series.to_list()):
+        values[row] = None if null[row] else value
+    return values
 
 
 def _tidy(column: np.ndarray) -> Column:

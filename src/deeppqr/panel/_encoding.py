@@ -30,12 +30,6 @@ class StateColumn:
     kind: Kind
     categories: tuple[Any, ...] = ()
 
-    @property
-    def width(self) -> int:
-        # The first category is the reference: K levels take K - 1 indicator columns,
-        # so that the encoded states never contain the constant.
-        return len(self.categories) - 1 if self.kind == "categorical" else 1
-
     def __str__(self) -> str:
         if self.kind == "categorical":
             return f"{self.name} ({counted(len(self.categories), 'level')})"
@@ -43,6 +37,8 @@ class StateColumn:
 
     @property
     def feature_names(self) -> list[str]:
+        # The first category is the reference: K levels take K - 1 indicator columns,
+        # so that the encoded states never contain the constant.
         if self.kind == "categorical":
             return [f"{self.name}={level}" for level in self.categories[1:]]
         return [self.name]
@@ -79,7 +75,7 @@ class Encoding:
             elif values.dtype == np.bool_:
                 learned.append(StateColumn(name, "boolean"))
             else:
-                levels = _levels(values)
+                levels = sort_labels(set(values[~missing_entries(values)].tolist()))
                 if name not in categorical:
                     refuse_numeric_text(name, values, levels, describe_row)
                 _refuse_too_many_or_few(name, levels)
@@ -111,18 +107,21 @@ class Encoding:
         self,
         columns: Mapping[str, Column],
         *,
-        describe_row: Callable[[int], str],
+        describe_row: Callable[[int], str] = "row {}".format,
         missing_allowed: np.ndarray | None = None,
     ) -> States:
         """The encoded matrix; rows in `missing_allowed` may miss, and become NaN."""
         num_rows = len(next(iter(columns.values())))
         matrix = np.empty((num_rows, len(self.feature_names)))
-        start = 0
-        for spec, (name, values) in zip(self.columns, columns.items(), strict=True):
-            block = matrix[:, start : start + spec.width]
+        blocks = self._blocks(matrix)
+        for spec, block, (name, values) in zip(*blocks, columns.items(), strict=True):
             _encode_column(spec, name, values, block, describe_row, missing_allowed)
-            start += spec.width
         return matrix
+
+    def _blocks(self, matrix: np.ndarray) -> tuple[tuple[StateColumn, ...], list[Any]]:
+        """The columns, and the part of an encoded matrix that is each one's."""
+        ends = np.cumsum([len(column.feature_names) for column in self.columns])
+        return self.columns, np.split(matrix, ends[:-1], axis=1)
 
     def encode_any(self, states: Any) -> States:
         """Encode the states of a prediction: a frame, or an array of raw columns."""
@@ -132,7 +131,7 @@ class Encoding:
             columns = read_columns(states, self.names, role="state")
         else:
             columns = columns_of_array(states, self.names)
-        return self.encode(columns, describe_row=lambda row: f"row {row}")
+        return self.encode(columns)
 
     def decode(self, matrix: States) -> np.ndarray:
         """The user's columns back: float64 if all are numeric, objects otherwise."""
@@ -140,16 +139,9 @@ class Encoding:
         if all(column.kind != "categorical" for column in self.columns):
             return matrix
         out = np.empty((len(matrix), len(self.columns)), dtype=object)
-        start = 0
-        for index, column in enumerate(self.columns):
-            block = matrix[:, start : start + column.width]
-            out[:, index] = _decode_column(column, block)
-            start += column.width
+        for index, column in enumerate(map(_decode_column, *self._blocks(matrix))):
+            out[:, index] = column
         return out
-
-
-def _levels(values: Column) -> list[Any]:
-    return sort_labels({value for value in values.tolist() if not _is_missing(value)})
 
 
 def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
@@ -170,7 +162,7 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
         code_of = {level: code for code, level in enumerate(spec.categories)}
         # -1 for unknown and for missing categories, which are told apart below.
         codes = np.array([code_of.get(value, -1) for value in values.tolist()], int)
-        missing = np.array([_is_missing(value) for value in values.tolist()], bool)
+        missing = missing_entries(values)
         unseen = (codes < 0) & ~missing
         if unseen.any():
             row = int(np.flatnonzero(unseen)[0])
@@ -187,24 +179,18 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
         numbers = _as_float(values, name)
         missing = np.isnan(numbers)
         block[:, 0] = numbers
-        infinite = np.isinf(numbers)
-        if infinite.any():
-            row = int(np.flatnonzero(infinite)[0])
-            raise DataError(
-                f"State column {name!r} must be finite, but {describe_row(row)} has "
-                f"{numbers[row]} ({counted(int(infinite.sum()), 'row')} in all). Remove "
-                "these rows or cap the value."
-            )
+        expected = f"State column {name!r} must be finite"
+        advice = "Remove these rows or cap the value."
+        refuse_rows(np.isinf(numbers), expected, numbers, describe_row, advice)
     block[missing] = np.nan
     if missing_allowed is not None:
         missing = missing & ~missing_allowed
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise DataError(
-            f"State column {name!r} must not be missing, but {describe_row(row)} has no "
-            f"value ({counted(int(missing.sum()), 'row')} in all). Drop these rows, "
-            "or fill the column in and add an indicator column for the filled rows."
-        )
+    expected = f"State column {name!r} must not be missing"
+    advice = (
+        "Drop these rows, or fill the column in and add an indicator column for the filled "
+        "rows."
+    )
+    refuse_rows(missing, expected, "no value", describe_row, advice)
 
 
 def _decode_column(column: StateColumn, block: np.ndarray) -> np.ndarray:
@@ -217,11 +203,7 @@ def _decode_column(column: StateColumn, block: np.ndarray) -> np.ndarray:
 def _as_float(values: Column, name: str) -> np.ndarray:
     if values.dtype != object:
         return values.astype(np.float64)
-    text = [
-        value
-        for value in values.tolist()
-        if not isinstance(value, (int, float, type(None)))
-    ]
+    text = [v for v in values.tolist() if not isinstance(v, (int, float, type(None)))]
     if text:
         raise DataError(
             f"State column {name!r} was numeric when the encoding was learned, but holds "
@@ -231,8 +213,27 @@ def _as_float(values: Column, name: str) -> np.ndarray:
     return np.array([np.nan if v is None else v for v in values.tolist()], dtype=np.float64)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and bool(np.isnan(value)))
+def missing_entries(values: np.ndarray) -> np.ndarray:
+    """Which entries are missing, for columns of any type."""
+    if values.dtype == object:
+        # NaN is the only value that differs from itself; pandas' NA is None by now.
+        return np.array([v is None or v != v for v in values.tolist()], dtype=bool)
+    if values.dtype.kind in "fmM":
+        return np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
+    return np.zeros(len(values), dtype=bool)
+
+
+def refuse_rows(
+    wrong: np.ndarray, expected: str, found: str | Column, describe_row, advice: str = ""
+) -> None:
+    """Raise where rows are wrong, with the first one, what it has, and their number."""
+    if wrong.any():
+        row = int(np.flatnonzero(wrong)[0])
+        raise DataError(
+            f"{expected}, but {describe_row(row)} has "
+            f"{found if isinstance(found, str) else plain(found[row])} "
+            f"({counted(int(wrong.sum()), 'row')} in all). {advice}".rstrip()
+        )
 
 
 def sort_labels(labels: Sequence[Any] | set[Any]) -> list[Any]:

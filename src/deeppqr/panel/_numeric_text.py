@@ -23,7 +23,8 @@ THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+(?:\.\d*)?|(?:\.\d{3})+(?:,\d
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number, or text that a person would read as one."""
     if isinstance(value, str):
-        return _parses(value) or _parses(value.replace(",", ".")) or _in_thousands(value)
+        grouped = THOUSANDS.fullmatch(value.strip()) is not None
+        return grouped or _parses(value) or _parses(value.replace(",", "."))
     if isinstance(value, (bool, np.bool_)):
         return False
     return isinstance(value, (int, float, Decimal, np.number)) and math.isfinite(value)
@@ -82,7 +83,3 @@ def _parses(text: str) -> bool:
         return "_" not in text and math.isfinite(float(text))
     except ValueError:
         return False
-
-
-def _in_thousands(text: str) -> bool:
-    return THOUSANDS.fullmatch(text.strip()) is not None

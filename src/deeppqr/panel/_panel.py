@@ -1,7 +1,7 @@
 """Observed decisions of many units: the one input of every estimator."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from ._columns import (
     columns_of_array,
     open_frame,
     read_columns,
+    read_labels,
     refuse_repeated,
-    require_columns,
 )
 from ._encoding import Encoding
 from ._numeric_text import mostly_numbers
@@ -110,27 +110,20 @@ class Panel:
         refuse_repeated(names)
         next_names = [next_state] if isinstance(next_state, str) else next_state
         refuse_repeated(next_names or [])
-        roles = {"action": action, "terminal": terminal, "truncated": truncated}
-        roles["weight"] = weight
+        roles = {"action": action, "unit": unit, "time": time}
+        roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
         refuse_other_roles(roles, state=names, next_state=next_names)
         if next_names is not None and len(next_names) != len(names):
             raise DataError(
                 f"`next_state` must name one column for each of the {len(names)} state "
                 f"columns {names}, but it names {len(next_names)}: {list(next_names)}."
             )
-        raw = RawDecisions(
-            state=read_columns(opened, names, role="state"),
-            action=_labels(opened, action, "action"),
-            next_state=None
-            if next_names is None
-            else read_columns(opened, next_names, role="next_state"),
-            unit=_optional(opened, unit, "unit"),
-            time=_optional(opened, time, "time"),
-            terminal=_optional(opened, terminal, "terminal"),
-            truncated=_optional(opened, truncated, "truncated"),
-            weight=_optional(opened, weight, "weight"),
-            categorical=categorical_columns(opened, names),
-        )
+        columns: dict[str, Any] = {"state": read_columns(opened, names, role="state")}
+        if next_names is not None:
+            columns["next_state"] = read_columns(opened, next_names, role="next_state")
+        for role, name in roles.items():
+            columns[role] = None if name is None else read_labels(opened, name, role=role)
+        raw = RawDecisions(**columns, categorical=categorical_columns(opened, names))
         # Only here: an array has no column names that could stand for two things.
         refuse_own_next_states(raw)
         return cls(**validate(raw, actions=actions, gaps=gaps))
@@ -200,7 +193,7 @@ class Panel:
         actions, state_names
             As in `from_frame` and `from_arrays`.
         """
-        rows = aligned_rows(read_trajectories(trajectories))
+        rows = aligned_rows(read_trajectories(trajectories), "trajectory")
         return cls.from_arrays(**rows, actions=actions, state_names=state_names)
 
     @classmethod
@@ -217,7 +210,7 @@ class Panel:
         episode that terminated ends there; one that was truncated keeps its last next
         state. By default `actions` are the numbers that occur.
         """
-        rows = aligned_rows(read_episodes(dataset))
+        rows = aligned_rows(read_episodes(dataset), "episode")
         return cls.from_arrays(**rows, actions=actions, state_names=state_names)
 
     def __len__(self) -> int:
@@ -266,17 +259,7 @@ class Panel:
         """The panel of these rows alone, with the same actions and encoding."""
         # Units are numbered again from zero, because folds and clusters count them.
         labels, unit = np.unique(self.unit[rows], return_inverse=True)
-        return Panel(
-            self.state[rows],
-            self.action[rows],
-            self.next_state[rows],
-            unit.astype(np.int64),
-            self.terminal[rows],
-            self.weight[rows],
-            self.actions,
-            self.encoding,
-            [self.unit_labels[label] for label in labels],
-        )
+        return take_rows(self, rows, unit, [self.unit_labels[label] for label in labels])
 
     def to_frame(self):
         """A polars DataFrame with columns `unit`, `time`, the states and `action`.
@@ -288,14 +271,10 @@ class Panel:
         import polars as pl
 
         decoded = self.encoding.decode(self.state)
-        states = {
-            column.name: decoded[:, index].tolist()
-            for index, column in enumerate(self.encoding.columns)
-        }
         columns = {
             "unit": [self.unit_labels[code] for code in self.unit],
             "time": self._clock(),
-            **states,
+            **dict(zip(self.encoding.names, decoded.T.tolist(), strict=True)),
             "action": [self.actions[code] for code in self.action],
         }
         if self.terminal.any():
@@ -337,6 +316,13 @@ def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") 
     )
 
 
+def take_rows(panel: Panel, rows: np.ndarray, unit: np.ndarray, labels: list) -> Panel:
+    """The panel of these rows, as decisions of other units."""
+    by_row = ("state", "action", "next_state", "terminal", "weight")
+    chosen = {name: getattr(panel, name)[rows] for name in by_row}
+    return replace(panel, unit=unit.astype(np.int64), unit_labels=labels, **chosen)
+
+
 def require_panel(panel: Any) -> None:
     """Refuse what is not a panel."""
     if not isinstance(panel, Panel):
@@ -370,24 +356,6 @@ def read_file(path: str | Path):
     except (pl.exceptions.PolarsError, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise DataError(f"{path} could not be read: {reason}") from problem
-
-
-def _labels(frame, name: str, role: str) -> np.ndarray:
-    require_columns(frame, [name], role=role)
-    series = frame[name]
-    dtype = series.dtype
-    null = series.is_null().to_numpy().astype(bool)
-    if not null.any() and (dtype.is_numeric() or dtype.is_temporal()):
-        return series.to_numpy()
-    values = np.empty(len(series), dtype=object)
-    # One by one: NumPy would turn a list of tuples into a two-dimensional array.
-    for row, value in enumerate(series.to_list()):
-        values[row] = None if null[row] else value
-    return values
-
-
-def _optional(frame, name: str | None, role: str) -> np.ndarray | None:
-    return None if name is None else _labels(frame, name, role)
 
 
 def _two_dimensional(values: Any, role: str) -> np.ndarray:

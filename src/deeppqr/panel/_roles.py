@@ -30,11 +30,11 @@ def refuse_other_roles(
 ) -> None:
     """Raise if a column of the state, or of the next state, has another role too."""
     for part, names in columns.items():
-        for role, column in roles.items():
-            if column is not None and column in (names or ()):
+        for role, why in WHY.items():
+            if roles[role] is not None and roles[role] in (names or ()):
                 raise DataError(
-                    f"`{part}` must not name the column of `{role}`, but {column!r} is "
-                    f"both. {WHY[role]}"
+                    f"`{part}` must not name the column of `{role}`, but {roles[role]!r} "
+                    f"is both. {why}"
                 )
 
 

@@ -15,6 +15,7 @@ FORMS = (
     'actions, terminal), or a dict with the keys "states", "actions" and, if the process '
     'can end, "terminal"'
 )
+SPACES = {"observation_space": ("Box", "Discrete"), "action_space": ("Discrete",)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,9 +34,17 @@ class Trajectory:
         return np.concatenate([seen, absent])
 
 
-def aligned_rows(trajectories: Iterable[Trajectory]) -> dict[str, np.ndarray]:
+def aligned_rows(trajectories: Iterable[Trajectory], noun: str) -> dict[str, np.ndarray]:
     """The arguments of `Panel.from_arrays`, with each trajectory as a unit."""
-    paths = list(trajectories)
+    paths = []
+    for path in trajectories:
+        paths.append(path)
+        columns, found = paths[0].states.shape[1], path.states.shape[1]
+        if found != columns:
+            raise DataError(
+                f"Every trajectory must have the same state columns, {columns} in the "
+                f"first, but {noun} {len(paths) - 1} has {found}."
+            )
     if not paths:
         raise DataError("`trajectories` must hold at least one trajectory; it is empty.")
     last = [np.arange(len(path.actions)) == len(path.actions) - 1 for path in paths]
@@ -59,11 +68,8 @@ def read_trajectories(trajectories: Any) -> Iterator[Trajectory]:
             f"{type(trajectories).__name__} arrived. Put a single one into a list: "
             "Panel.from_trajectories([trajectory])."
         )
-    columns = None
     for index, given in enumerate(trajectories):
-        path = _check(*_parts(given, index), name=f"trajectory {index}")
-        columns = _same_columns(path, columns, name=f"trajectory {index}")
-        yield path
+        yield _check(*_parts(given, index), name=f"trajectory {index}")
 
 
 def read_episodes(dataset: Any) -> Iterator[Trajectory]:
@@ -74,9 +80,13 @@ def read_episodes(dataset: Any) -> Iterator[Trajectory]:
             f"but a {type(dataset).__name__} arrived. Load one with "
             'minari.load_dataset("name").'
         )
-    _refuse_space(dataset, "observation_space", ("Box", "Discrete"))
-    _refuse_space(dataset, "action_space", ("Discrete",))
-    columns = None
+    for role, kinds in SPACES.items():
+        space = getattr(dataset, role, None)
+        if space is not None and type(space).__name__ not in kinds:
+            raise DataError(
+                f"The dataset's `{role}` must be {' or '.join(kinds)}, but it is {space}. "
+                "Translate the episodes yourself and pass them to Panel.from_trajectories."
+            )
     for index, episode in enumerate(dataset.iterate_episodes()):
         name = f"episode {index}"
         ended = np.asarray(episode.terminations, dtype=bool)
@@ -92,9 +102,7 @@ def read_episodes(dataset: Any) -> Iterator[Trajectory]:
                 f"Actions must be discrete, but those of {name} have the type "
                 f"{actions.dtype}. Replace them by the numbers of a few choices first."
             )
-        path = _check(episode.observations, actions, bool(ended[-1:].any()), name=name)
-        columns = _same_columns(path, columns, name=name)
-        yield path
+        yield _check(episode.observations, actions, bool(ended[-1:].any()), name=name)
 
 
 def _parts(given: Any, index: int) -> tuple[Any, Any, Any]:
@@ -161,22 +169,3 @@ def _rows(values: Any, role: str, name: str) -> np.ndarray:
     array = array.astype(object) if array.dtype.kind in "US" else array
     # Images and other shapes are flattened, as `WorldEnv` and Gymnasium do.
     return array.reshape(len(array), int(np.prod(array.shape[1:])))
-
-
-def _same_columns(path: Trajectory, columns: int | None, *, name: str) -> int:
-    found = path.states.shape[1]
-    if columns is not None and found != columns:
-        raise DataError(
-            f"Every trajectory must have the same state columns, {columns} in the first, "
-            f"but {name} has {found}."
-        )
-    return found
-
-
-def _refuse_space(dataset: Any, role: str, kinds: tuple[str, ...]) -> None:
-    space = getattr(dataset, role, None)
-    if space is not None and type(space).__name__ not in kinds:
-        raise DataError(
-            f"The dataset's `{role}` must be {' or '.join(kinds)}, but it is {space}. "
-            "Translate the episodes yourself and pass them to Panel.from_trajectories."
-        )

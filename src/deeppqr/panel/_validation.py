@@ -8,7 +8,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
-from ._encoding import Column, Encoding, sort_labels
+from ._encoding import Column, Encoding, missing_entries, refuse_rows, sort_labels
 
 
 @dataclass(frozen=True)
@@ -77,17 +77,10 @@ def validate(
             "state's columns with `next_state`, or mark the rows that end the process "
             "with `terminal`."
         )
-    return {
-        "state": state[order],
-        "action": action[order],
-        "next_state": next_state[order],
-        "unit": unit[order],
-        "terminal": terminal[order],
-        "weight": weight[order],
-        "actions": labels,
-        "encoding": encoding,
-        "unit_labels": unit_labels,
-    }
+    whole = {"actions": labels, "encoding": encoding, "unit_labels": unit_labels}
+    by_row = {"state": state, "action": action, "next_state": next_state}
+    by_row |= {"unit": unit, "terminal": terminal, "weight": weight}
+    return whole | {name: values[order] for name, values in by_row.items()}
 
 
 def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -102,35 +95,14 @@ def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
     return levels, np.array([code_of[entry] for entry in entries], dtype=np.int64)
 
 
-def missing_entries(values: np.ndarray) -> np.ndarray:
-    """Which entries are missing, for columns of any type."""
-    if values.dtype == object:
-        # NaN is the only value that differs from itself; pandas' NA is None by now.
-        return np.array([v is None or v != v for v in values.tolist()], dtype=bool)
-    if values.dtype.kind == "f":
-        return np.isnan(values)
-    if values.dtype.kind in "mM":
-        return np.isnat(values)
-    return np.zeros(len(values), dtype=bool)
-
-
 def _refuse_missing(raw: RawDecisions, values: np.ndarray, role: str, advice: str) -> None:
-    missing = missing_entries(values)
-    if missing.any():
-        row = int(np.flatnonzero(missing)[0])
-        raise DataError(
-            f"`{role}` must not be missing, but {raw.describe_row(row)} has none "
-            f"({counted(int(missing.sum()), 'row')} in all). {advice}"
-        )
+    expected = f"`{role}` must not be missing"
+    refuse_rows(missing_entries(values), expected, "none", raw.describe_row, advice)
 
 
 def _encode_actions(raw: RawDecisions, actions: Sequence[Any] | None):
-    _refuse_missing(
-        raw,
-        raw.action,
-        "action",
-        "Drop these rows, or give doing nothing a label of its own.",
-    )
+    advice = "Drop these rows, or give doing nothing a label of its own."
+    _refuse_missing(raw, raw.action, "action", advice)
     observed, codes = encode_labels(raw.action)
     labels = tuple(observed if actions is None else actions)
     if len(set(labels)) != len(labels):
@@ -261,12 +233,8 @@ def _flags(raw: RawDecisions, values: np.ndarray | None, role: str) -> np.ndarra
         return np.zeros(len(raw.action), dtype=bool)
     # True == 1 in Python, so this accepts booleans and 0/1 of any type, and no missing.
     wrong = np.array([value not in (0, 1) for value in values.tolist()], dtype=bool)
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise DataError(
-            f"`{role}` must be true or false (or 1 or 0), but {raw.describe_row(row)} has "
-            f"{plain(values[row])} ({counted(int(wrong.sum()), 'row')} in all)."
-        )
+    expected = f"`{role}` must be true or false (or 1 or 0)"
+    refuse_rows(wrong, expected, values, raw.describe_row)
     return values.astype(bool)
 
 
@@ -280,12 +248,8 @@ def _weights(raw: RawDecisions) -> np.ndarray:
             f"`weight` must hold numbers, but row 0 has {plain(raw.weight[0])}."
         ) from None
     wrong = ~(np.isfinite(weight) & (weight >= 0))
-    if wrong.any():
-        row = int(np.flatnonzero(wrong)[0])
-        raise DataError(
-            f"`weight` must be finite and not negative, but {raw.describe_row(row)} has "
-            f"{weight[row]} ({counted(int(wrong.sum()), 'row')} in all)."
-        )
+    expected = "`weight` must be finite and not negative"
+    refuse_rows(wrong, expected, weight, raw.describe_row)
     if not (weight > 0).any():
         raise DataError("`weight` is zero in every row; at least one must be positive.")
     # Scaled to mean one, so that ridge penalties and pseudo-rows count in rows whatever

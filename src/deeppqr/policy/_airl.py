@@ -21,6 +21,7 @@ from ._policy import (
     PolicyFit,
     draw_folds,
     log_shares,
+    score_held_out,
 )
 
 # The discriminator's loss where D = 1/2: it cannot tell data and generator apart.
@@ -73,11 +74,25 @@ class AIRL(AbstractPolicyEstimator):
                 f'`generator` must be "signal" or "entropy", but it is {self.generator!r}.'
             )
         members = self.training.members
-        fold = draw_folds(panel, key=key, num_folds=max(members, 5))
-        adversary = _Generator(panel, self.generator)
+        fold = draw_folds(panel, key=key, members=members)
+        # P(a|s) on the demonstrated states, updated as the discriminator learns.
+        log_generator = np.full((len(panel), panel.num_actions), -np.log(panel.num_actions))
+        entropy: list[float] = []
+
+        def update(predict: Predict):
+            nonlocal log_generator
+            score = predict(panel.state).mean(axis=0)
+            signal = score - log_generator if self.generator == "signal" else score
+            # The generator's control problem has no dynamics offline: its optimum in each
+            # state is a softmax, with nothing to train.
+            log_generator = log_softmax(signal, axis=1)
+            learned = log_softmax(score, axis=1)
+            entropy.append(-float(np.mean(np.sum(np.exp(learned) * learned, axis=1))))
+            return panel.action, log_generator
+
         ensemble = train(
             panel.state,
-            adversary.targets(),
+            (panel.action, log_generator),
             panel.weight,
             fold,
             loss=discriminator_loss,
@@ -85,40 +100,16 @@ class AIRL(AbstractPolicyEstimator):
             training=self.training,
             key=jr.fold_in(key, 1),
             label="AIRL",
-            refresh=adversary.update,
+            refresh=update,
         )
         # Scores of a row by the member that did not train on its unit.
         judged = fold < members
-        scores = log_softmax(ensemble(panel.state)[fold[judged], judged], axis=1)
-        held_out = np.full(len(panel), np.nan)
-        held_out[judged] = scores[np.arange(judged.sum()), panel.action[judged]]
-        policy = AIRLPolicy(ensemble, np.array(adversary.entropy))
+        scores = ensemble(panel.state)[fold[judged], judged]
+        held_out, _ = score_held_out(scores, panel, judged, calibrate=False)
+        policy = AIRLPolicy(ensemble, np.array(entropy))
         _warn_of_trouble(panel, policy, held_out[judged].mean())
         note = f"AIRL, {members} discriminators, {ensemble.num_steps:,} steps"
         return PolicyFit(policy, held_out, note)
-
-
-class _Generator:
-    """P(a|s) on the demonstrated states, updated as the discriminator learns."""
-
-    def __init__(self, panel: Panel, kind: str):
-        self.panel, self.kind = panel, kind
-        shape = (len(panel), panel.num_actions)
-        self.log_prob = np.full(shape, -np.log(panel.num_actions))
-        self.entropy: list[float] = []
-
-    def targets(self):
-        return self.panel.action, self.log_prob
-
-    def update(self, predict: Predict):
-        score = predict(self.panel.state).mean(axis=0)
-        signal = score - self.log_prob if self.kind == "signal" else score
-        # The generator's control problem has no dynamics offline: its optimum in each
-        # state is a softmax, with nothing to train.
-        self.log_prob = log_softmax(signal, axis=1)
-        learned = log_softmax(score, axis=1)
-        self.entropy.append(-float(np.mean(np.sum(np.exp(learned) * learned, axis=1))))
-        return self.targets()
 
 
 @stored

@@ -12,7 +12,7 @@ from ._boosted import Boosted
 from ._frequency import Frequency
 from ._logit import Logit
 from ._network import Network
-from ._policy import AbstractPolicyEstimator, draw_folds, log_shares
+from ._policy import AbstractPolicyEstimator, draw_folds, score_without
 
 # A quadratic logit is a candidate up to 23 state columns (299 monomials), and up to this
 # many rows times monomials, beyond which it takes longer than all others together.
@@ -75,25 +75,13 @@ def _score_on_first_fold(model: Candidate, panel: Panel, *, key: PRNGKeyArray) -
     # matters little where two are close.
     first = draw_folds(panel, key=key) == 0
     if isinstance(model, (Frequency, Logit)):
-        held_out = _score_without(model, panel, first)
+        fit = model.tabulate if isinstance(model, Frequency) else model.maximise
+        held_out = score_without(fit, panel, first)
     else:
-        held_out = _single_member(model).fit(panel, key=key).held_out[first]
+        # A single member trains outside the first fold.
+        if isinstance(model, Network):
+            single = replace(model, training=replace(model.training, members=1))
+        else:
+            single = replace(model, members=1)
+        held_out = single.fit(panel, key=key).held_out[first]
     return float(np.average(held_out, weights=panel.weight[first]))
-
-
-def _single_member(model: Network | Boosted) -> Network | Boosted:
-    """The estimator with one member, which trains outside the first fold."""
-    if isinstance(model, Network):
-        return Network(replace(model.training, members=1), model.calibrate)
-    return replace(model, members=1)
-
-
-def _score_without(model: Frequency | Logit, panel: Panel, out: np.ndarray) -> np.ndarray:
-    """Log-probabilities of some rows' actions by a fit on the others."""
-    rest = panel.select(~out)
-    # As in `cross_validate`: no model of all actions without rows of one of them.
-    if len(np.unique(rest.action)) < panel.num_actions:
-        return log_shares(rest)[panel.action[out]]
-    fitted = model.tabulate(rest) if isinstance(model, Frequency) else model.maximise(rest)
-    log_prob = fitted.log_prob(panel.state[out])
-    return log_prob[np.arange(len(log_prob)), panel.action[out]]

@@ -9,8 +9,13 @@ from scipy.special import log_softmax
 from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..progress import track
-from ._calibration import calibrate
-from ._policy import FOLDS, AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    draw_folds,
+    score_held_out,
+)
 
 
 @dataclass(frozen=True)
@@ -35,41 +40,34 @@ class Boosted(AbstractPolicyEstimator):
     max_iter: int = 200
 
     def fit(self, panel, *, key):
-        # A single member still holds a fifth of the units out, to stop early on.
-        fold = draw_folds(panel, key=key, num_folds=max(self.members, FOLDS))
-        members = []
+        fold = draw_folds(panel, key=key, members=self.members)
+        members, scores = [], np.empty((len(panel), panel.num_actions))
         with track("Boosted trees", self.members) as progress:
             for number in range(self.members):
-                members.append(self._grow(panel, fold == number, key, number))
+                out = fold == number
+                member = BoostedTrees.fit(
+                    panel.state,
+                    panel.action,
+                    panel.weight,
+                    panel.num_actions,
+                    key=jr.fold_in(key, number + 1),
+                    max_leaf_nodes=self.max_leaf_nodes,
+                    learning_rate=self.learning_rate,
+                    max_iter=self.max_iter,
+                    held_out=out,
+                )
+                scores[out] = member.log_prob(panel.state[out])
+                members.append(member)
                 progress.advance(1)
         # With fewer members than folds some rows have no member that did not see them.
         judged = fold < self.members
-        scores = np.empty((len(panel), panel.num_actions))
-        for number, member in enumerate(members):
-            scores[fold == number] = member.log_prob(panel.state[fold == number])
-        factor = calibrate(scores[judged], panel.action[judged], panel.weight[judged])
-        chosen = np.full(len(panel), np.nan)
-        calibrated = log_softmax(factor * scores[judged], axis=1)
-        chosen[judged] = calibrated[np.arange(judged.sum()), panel.action[judged]]
+        held_out, factor = score_held_out(scores[judged], panel, judged, calibrate=True)
         note = (
             f"{self.members} times boosted trees, "
             f"{sum(len(member.trees) for member in members):,} in all, "
             f"calibration factor {factor:.3f}"
         )
-        return PolicyFit(BoostedPolicy(tuple(members), factor), chosen, note)
-
-    def _grow(self, panel, held_out: np.ndarray, key, number: int) -> BoostedTrees:
-        return BoostedTrees.fit(
-            panel.state,
-            panel.action,
-            panel.weight,
-            panel.num_actions,
-            key=jr.fold_in(key, number + 1),
-            max_leaf_nodes=self.max_leaf_nodes,
-            learning_rate=self.learning_rate,
-            max_iter=self.max_iter,
-            held_out=held_out,
-        )
+        return PolicyFit(BoostedPolicy(tuple(members), factor), held_out, note)
 
 
 @stored

@@ -10,13 +10,7 @@ from sklearn.base import clone
 from .._stored import stored
 from ..learners._sklearn import fit_weighted, seeded
 from ..panel._panel import Panel
-from ._policy import (
-    AbstractPolicy,
-    AbstractPolicyEstimator,
-    PolicyFit,
-    cross_validate,
-    draw_folds,
-)
+from ._policy import AbstractPolicy, AbstractPolicyEstimator, cross_validated
 
 
 @dataclass(frozen=True)
@@ -34,8 +28,7 @@ class Classifier(AbstractPolicyEstimator):
             fit_weighted(model, part.state, part.action, part.weight)
             return ClassifierPolicy(model)
 
-        held_out = cross_validate(maximise, panel, draw_folds(panel, key=key))
-        return PolicyFit(maximise(panel), held_out, type(self.estimator).__name__)
+        return cross_validated(maximise, panel, type(self.estimator).__name__, key=key)
 
 
 @stored

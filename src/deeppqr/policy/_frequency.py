@@ -8,14 +8,7 @@ from jaxtyping import Float
 from .._stored import stored
 from ..panel._cells import Cells
 from ..panel._panel import Panel
-from ._policy import (
-    AbstractPolicy,
-    AbstractPolicyEstimator,
-    PolicyFit,
-    cross_validate,
-    draw_folds,
-    log_shares,
-)
+from ._policy import AbstractPolicy, AbstractPolicyEstimator, cross_validated, log_shares
 
 
 @dataclass(frozen=True)
@@ -32,11 +25,8 @@ class Frequency(AbstractPolicyEstimator):
     smoothing: float = 1.0
 
     def fit(self, panel, *, key):
-        policy = self.tabulate(panel)
-        held_out = cross_validate(self.tabulate, panel, draw_folds(panel, key=key))
-        return PolicyFit(
-            policy, held_out, f"frequencies in {len(policy.cells):,} distinct states"
-        )
+        note = f"frequencies in {len(Cells.of(panel.state)):,} distinct states"
+        return cross_validated(self.tabulate, panel, note, key=key)
 
     def tabulate(self, panel: Panel) -> "FrequencyPolicy":
         """The table of a panel, without cross-validation."""

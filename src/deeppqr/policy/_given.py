@@ -24,7 +24,6 @@ class Given(AbstractPolicyEstimator):
     function: Callable[[np.ndarray], Any]
 
     def fit(self, panel, *, key):
-        del key
         policy = GivenPolicy(self.function, panel.encoding, panel.num_actions)
         log_prob = policy.log_prob(panel.state)
         held_out = log_prob[np.arange(len(panel)), panel.action]

@@ -7,18 +7,14 @@ from itertools import combinations_with_replacement
 import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression
 
 from .._shapes import States
 from .._stored import stored
 from ..learners._scaling import Scaling
 from ..panel._panel import Panel
-from ._policy import (
-    AbstractPolicy,
-    AbstractPolicyEstimator,
-    PolicyFit,
-    cross_validate,
-    draw_folds,
-)
+from ._policy import AbstractPolicy, AbstractPolicyEstimator, cross_validated
 
 
 @dataclass(frozen=True)
@@ -36,15 +32,11 @@ class Logit(AbstractPolicyEstimator):
     max_steps: int = 1_000
 
     def fit(self, panel, *, key):
-        policy = self.maximise(panel)
-        held_out = cross_validate(self.maximise, panel, draw_folds(panel, key=key))
-        return PolicyFit(policy, held_out, f"logit of degree {self.degree}")
+        note = f"logit of degree {self.degree}"
+        return cross_validated(self.maximise, panel, note, key=key)
 
     def maximise(self, panel: Panel) -> "LogitPolicy":
         """The estimate from a panel, without cross-validation."""
-        from sklearn.exceptions import ConvergenceWarning
-        from sklearn.linear_model import LogisticRegression
-
         scaling = Scaling.of(panel.state)
         features = monomials(scaling(panel.state), self.degree)
         # scikit-learn's C is the inverse of the ridge penalty and must be positive.

@@ -3,14 +3,18 @@
 from dataclasses import dataclass, field
 
 import jax.random as jr
-import numpy as np
 import optax
 from scipy.special import log_softmax
 
 from .._stored import stored
 from ..learners._network import Ensemble, Training, train
-from ._calibration import calibrate
-from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit, draw_folds
+from ._policy import (
+    AbstractPolicy,
+    AbstractPolicyEstimator,
+    PolicyFit,
+    draw_folds,
+    score_held_out,
+)
 
 
 @dataclass(frozen=True)
@@ -31,9 +35,7 @@ class Network(AbstractPolicyEstimator):
 
     def fit(self, panel, *, key):
         members = self.training.members
-        # A single member still holds a fifth of the units out, to stop early on.
-        num_folds = max(members, 5)
-        fold = draw_folds(panel, key=key, num_folds=num_folds)
+        fold = draw_folds(panel, key=key, members=members)
         ensemble = train(
             panel.state,
             panel.action,
@@ -45,21 +47,14 @@ class Network(AbstractPolicyEstimator):
             key=jr.fold_in(key, 1),
             label="Policy network",
         )
-        energy = ensemble(panel.state)
         judged = fold < members
-        # Each row's outputs by the member that held its unit out.
-        held_out = energy[fold[judged], judged]
-        factor = 1.0
-        if self.calibrate:
-            factor = calibrate(held_out, panel.action[judged], panel.weight[judged])
-        chosen = np.full(len(panel), np.nan)
-        scores = log_softmax(factor * held_out, axis=1)
-        chosen[judged] = scores[np.arange(judged.sum()), panel.action[judged]]
+        energy = ensemble(panel.state)[fold[judged], judged]
+        held_out, factor = score_held_out(energy, panel, judged, calibrate=self.calibrate)
         note = (
             f"{members} networks of {self.training.depth} x {self.training.width} units, "
             f"{ensemble.num_steps:,} steps, calibration factor {factor:.3f}"
         )
-        return PolicyFit(NetworkPolicy(ensemble, factor), chosen, note)
+        return PolicyFit(NetworkPolicy(ensemble, factor), held_out, note)
 
 
 @stored

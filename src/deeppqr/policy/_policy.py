@@ -6,12 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float, PRNGKeyArray
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
 
 from .._random import numpy_rng
-from .._shapes import PerAction, PerRow, States
+from .._shapes import Mask, PerAction, PerRow, States
 from .._stored import stored
+from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..panel._split import unit_folds
 
 # Folds of units for held-out scores. With ten the default policy of the paper world (p = 2,
 # 2,000 decisions) is the quadratic logit and not the networks, whose scores are close, and
@@ -51,34 +53,66 @@ class AbstractPolicyEstimator(ABC):
     def fit(self, panel: Panel, *, key: PRNGKeyArray) -> PolicyFit: ...
 
 
-def draw_folds(panel: Panel, *, key: PRNGKeyArray, num_folds: int = FOLDS) -> np.ndarray:
+def draw_folds(panel: Panel, *, key: PRNGKeyArray, members: int = FOLDS) -> np.ndarray:
     """Folds of whole units, the same for every estimator that gets the same key.
+
+    There is one for each member of an ensemble, and five at least: a single member still
+    holds a fifth of the units out, to stop early on.
 
     Candidates are thereby compared on the same rows. An estimator that needs other random
     numbers derives another key with `jr.fold_in`.
     """
-    return unit_folds(panel, num_folds, rng=numpy_rng(key))
+    return unit_folds(panel, max(members, FOLDS), rng=numpy_rng(key))
 
 
-def cross_validate(
-    fit: Callable[[Panel], AbstractPolicy], panel: Panel, fold: np.ndarray
-) -> PerRow:
-    """Each row's log-probability under a policy fitted on the other folds.
-
-    If leaving a fold out leaves an action without rows, no model of all actions can be
-    fitted: the fold's rows are scored by the smoothed action shares of the others.
-    """
-    held_out = np.empty(len(panel))
+def cross_validated(
+    fit: Callable[[Panel], AbstractPolicy], panel: Panel, note: str, *, key: PRNGKeyArray
+) -> PolicyFit:
+    """The policy that `fit` makes of a panel, each row judged by one without its fold."""
+    fold, held_out = draw_folds(panel, key=key), np.empty(len(panel))
     for number in np.unique(fold):
-        out = fold == number
-        rest = panel.select(~out)
-        # scikit-learn would number the remaining classes anew and shift the columns.
-        if len(np.unique(rest.action)) == panel.num_actions:
-            log_prob = fit(rest).log_prob(panel.state[out])
-        else:
-            log_prob = np.broadcast_to(log_shares(rest), (out.sum(), panel.num_actions))
-        held_out[out] = log_prob[np.arange(out.sum()), panel.action[out]]
-    return held_out
+        held_out[fold == number] = score_without(fit, panel, fold == number)
+    return PolicyFit(fit(panel), held_out, note)
+
+
+def score_without(
+    fit: Callable[[Panel], AbstractPolicy], panel: Panel, out: Mask
+) -> np.ndarray:
+    """Log-probabilities of some rows' actions under a policy fitted on the others.
+
+    If leaving them out leaves an action without rows, no model of all actions can be
+    fitted: they are scored by the smoothed action shares of the others.
+    """
+    rest, action = panel.select(~out), panel.action[out]
+    # scikit-learn would number the remaining classes anew and shift the columns.
+    if len(np.unique(rest.action)) < panel.num_actions:
+        return log_shares(rest)[action]
+    return fit(rest).log_prob(panel.state[out])[np.arange(len(action)), action]
+
+
+def score_held_out(
+    scores: np.ndarray, panel: Panel, judged: Mask, *, calibrate: bool
+) -> tuple[PerRow, float]:
+    """Log-probabilities of the judged rows' actions, NaN elsewhere, by held-out scores.
+
+    One factor on the scores corrects over- and underconfidence: the one that maximises
+    the likelihood, or 1 without `calibrate`.
+    """
+    action, weight = panel.action[judged], panel.weight[judged]
+
+    def chosen(factor) -> np.ndarray:
+        return log_softmax(factor * scores, axis=1)[np.arange(len(action)), action]
+
+    factor = 1.0
+    if calibrate:
+        loss = lambda power: -float(np.average(chosen(np.exp(power)), weights=weight))
+        # Factors from 1/20 to 7.4. Estimates at a bound mean that the scores predict
+        # nothing (all shrunk), or that they separate the held-out rows.
+        best = minimize_scalar(loss, bounds=(-3.0, 2.0), method="bounded")
+        factor = float(np.exp(best.x))
+    held_out = np.full(len(panel), np.nan)
+    held_out[judged] = chosen(factor)
+    return held_out, factor
 
 
 def log_shares(panel: Panel) -> Float[np.ndarray, " action"]:

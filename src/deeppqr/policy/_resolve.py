@@ -4,7 +4,7 @@ from typing import Any
 
 from .._errors import DataError
 from .._stage_names import POLICIES
-from ..learners._sklearn import refuse_class
+from ..learners._sklearn import resolve_part
 from ._airl import AIRL
 from ._auto import Auto
 from ._boosted import Boosted
@@ -19,29 +19,28 @@ _CLASSES = (Auto, Frequency, Logit, Network, Boosted, AIRL)
 NAMES = dict(zip(POLICIES, _CLASSES, strict=True))
 
 
+KINDS = (
+    "an estimator from `deeppqr.policy`, a scikit-learn classifier or a function that "
+    "gives log-probabilities"
+)
+
+
 def resolve(policy: Any) -> AbstractPolicyEstimator:
     """The estimator behind a name, an estimator of ours, or a scikit-learn classifier."""
-    refuse_class(policy, "policy")
-    if isinstance(policy, str) and policy in NAMES:
-        return NAMES[policy]()
-    if isinstance(policy, AbstractPolicyEstimator):
-        return policy
+    return resolve_part(policy, "policy", NAMES, AbstractPolicyEstimator, _wrap, KINDS)
+
+
+def _wrap(policy: Any) -> AbstractPolicyEstimator | None:
     # By attributes and not by class: stable-baselines3 and imitation are optional, and
     # importing them to check would take seconds.
     if hasattr(policy, "get_distribution") or hasattr(policy, "gen_algo"):
         return from_stable_baselines(getattr(policy, "gen_algo", policy))
-    if callable(policy) and not isinstance(policy, type):
+    if callable(policy):
         return Given(policy)
-    if hasattr(policy, "predict_proba") or hasattr(policy, "fit"):
-        if not hasattr(policy, "predict_proba"):
-            raise DataError(
-                f"`policy` must give probabilities, but {type(policy).__name__} has no "
-                "`predict_proba`. Use a classifier that has it, such as "
-                "LogisticRegression or HistGradientBoostingClassifier."
-            )
-        return Classifier(policy)
-    raise DataError(
-        f"`policy` must be one of {sorted(NAMES)}, an estimator from `deeppqr.policy`, a "
-        "scikit-learn classifier or a function that gives log-probabilities, but "
-        f"{policy!r} arrived."
-    )
+    if hasattr(policy, "fit") and not hasattr(policy, "predict_proba"):
+        raise DataError(
+            f"`policy` must give probabilities, but {type(policy).__name__} has no "
+            "`predict_proba`. Use a classifier that has it, such as "
+            "LogisticRegression or HistGradientBoostingClassifier."
+        )
+    return Classifier(policy) if hasattr(policy, "predict_proba") else None

@@ -30,8 +30,8 @@ from ..anchor._value import AnchoredValue
 from ..learners._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
 from ..learners._chunks import in_chunks
 from ..learners._network import Training, squared_error, train
+from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..panel._split import unit_folds
 from ..transition._choice import learn_transition
 from ..transition._table import Table
 from ..transition._transition import AbstractTransition

@@ -20,8 +20,8 @@ from .._shapes import Codes, PerRow, States
 from .._stored import stored
 from ..anchor._value import AnchoredValue
 from ..learners._chunks import in_chunks
+from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..panel._split import unit_folds
 from ..transition._choice import learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions

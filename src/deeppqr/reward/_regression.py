@@ -27,8 +27,8 @@ from ..learners._basis import (
 from ..learners._network import Ensemble, Training, chosen_squared_error, train
 from ..learners._sklearn import fit_weighted, seeded
 from ..panel._cells import Cells, few_states
+from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..panel._split import unit_folds
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit, next_values
 from ._table import Table
 

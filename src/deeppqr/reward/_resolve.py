@@ -2,9 +2,8 @@
 
 from typing import Any
 
-from .._errors import DataError
 from .._stage_names import REWARDS
-from ..learners._sklearn import refuse_class, refuse_classifier
+from ..learners._sklearn import is_regressor, resolve_part
 from ._auto import Auto
 from ._joint import Joint
 from ._likelihood import Likelihood
@@ -18,15 +17,6 @@ NAMES = dict(zip(REWARDS, _CLASSES, strict=True))
 
 def resolve(reward: Any) -> AbstractRewardEstimator:
     """The estimator behind a name, an estimator of ours, or a scikit-learn regressor."""
-    refuse_class(reward, "reward")
-    if isinstance(reward, str) and reward in NAMES:
-        return NAMES[reward]()
-    if isinstance(reward, AbstractRewardEstimator):
-        return reward
-    if hasattr(reward, "fit") and hasattr(reward, "predict"):
-        refuse_classifier(reward, "reward")
-        return Regressor(reward)
-    raise DataError(
-        f"`reward` must be one of {sorted(NAMES)}, an estimator from `deeppqr.reward` or a "
-        f"scikit-learn regressor, but {reward!r} arrived."
-    )
+    wrap = lambda part: Regressor(part) if is_regressor(part, "reward") else None
+    kinds = "an estimator from `deeppqr.reward` or a scikit-learn regressor"
+    return resolve_part(reward, "reward", NAMES, AbstractRewardEstimator, wrap, kinds)

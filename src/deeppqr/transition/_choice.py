@@ -11,8 +11,8 @@ from jaxtyping import PRNGKeyArray
 from .._errors import DataError
 from .._random import numpy_rng
 from ..panel._cells import COUNTED, few_states
+from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..panel._split import unit_folds
 from ..policy._policy import AbstractPolicy
 from ._moves import Moves
 from ._regression import Regression
