@@ -9,9 +9,8 @@ from deeppqr import DataError, DeepPQRError
 from deeppqr.cluster import Cores
 from deeppqr.inference import RewardAt, quantile_band, reward_influence
 from deeppqr.inference._bootstrap import copied_panel, takes_weights, weighted_panel
-from deeppqr.inference._resample import draw_units, quick_draws
-from deeppqr.policy import Frequency
-from deeppqr.worlds import KnownCostBus, random_tabular
+from deeppqr.inference._resample import draw_units
+from deeppqr.worlds import random_tabular
 
 STATES = np.arange(7.0)[:, None]
 LOGIT = {"policy": "logit", "anchor_value": "exact", "reward": "table"}
@@ -68,57 +67,6 @@ def test_results_join(panel, some):
     np.testing.assert_array_equal(whole.draws, some.draws[:4])
     with pytest.raises(DataError, match="1 replicates are in both"):
         whole.join(deeppqr.bootstrap(model, panel, statistic, replicates=[3]))
-
-
-@pytest.mark.parametrize(
-    "case", ["exact", "renewal", "given g", "ends", "less smoothing", "rare states"]
-)
-def test_counting_gives_what_fitting_gives(case, panel, rng):
-    """The fast path, replicate by replicate; condition 1 / (1 - discount) on rounding."""
-    from dataclasses import replace
-
-    model, states = pqr(**TABLE), STATES
-    if case == "renewal":
-        renewal = deeppqr.anchor.Renewal(check=False)
-        model = pqr(**{**TABLE, "anchor_value": renewal}, temperature=0.7)
-    if case == "given g":
-        model = pqr(**TABLE, anchor_reward="s", temperature=1.7)
-    if case == "less smoothing":
-        model = pqr(**{**TABLE, "policy": Frequency(smoothing=0.1)})
-    if case == "ends":
-        terminal = rng.random(len(panel)) < 0.1
-        after = np.where(terminal[:, None], np.nan, panel.next_state)
-        panel = replace(panel, terminal=terminal, next_state=after)
-    if case == "rare states":
-        world = KnownCostBus()
-        panel = world.simulate(steps=1_000, units=20, seed=3)
-        told = {"anchor": "replace", "anchor_reward": -5.0, "anchor_value": "renewal"}
-        model = deeppqr.PQR(discount=0.95, **{**TABLE, **told})
-        states = np.arange(1.0, 9.0)[:, None]
-    statistic = RewardAt(states)
-    slow = deeppqr.bootstrap(
-        model,
-        panel,
-        lambda fit: fit.reward(states),
-        replicates=8,
-        estimate=np.zeros((len(states), panel.num_actions)),
-    )
-    quick = quick_draws(model, panel, statistic, 0, list(range(8)))
-    assert sorted(quick) == slow.replicates.tolist()
-    for number, draw in zip(slow.replicates, slow.draws, strict=True):
-        np.testing.assert_allclose(quick[number], draw, atol=1e-10)
-    if case == "rare states":
-        assert slow.failures
-    else:
-        assert len(quick) == 8
-
-
-def test_what_is_not_counted_is_fitted(panel):
-    assert quick_draws(pqr(**LOGIT), panel, RewardAt(STATES), 0, [0]) == {}
-    assert quick_draws(pqr(**TABLE), panel, lambda fit: 0, 0, [0]) == {}
-    assert quick_draws(pqr(**TABLE, clip=0.1), panel, RewardAt(STATES), 0, [0]) == {}
-    anywhere = {**TABLE, "anchor_value": "renewal"}
-    assert quick_draws(pqr(**anywhere), panel, RewardAt(STATES), 0, [0]) == {}
 
 
 def test_errors_agree_with_influence_functions(panel):

@@ -19,7 +19,7 @@ from ..cluster._resolve import resolve
 from ..panel._panel import Panel, require_panel, take_rows
 from ..progress import track
 from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
-from ._resample import RewardAt, draw_units, quick_draws
+from ._resample import RewardAt, draw_units
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -181,10 +181,7 @@ def bootstrap(
         estimate = statistic(model.fit(panel))
     chosen = _executor(workers, executor)
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
-    # Tabular replicates are solved together; what that cannot do is refitted one by one.
-    found = quick_draws(model, panel, statistic, seed, numbers)
-    left = [number for number in numbers if number not in found]
-    found = sorted([*found.items(), *_run(task, left, chosen)], key=lambda one: one[0])
+    found = sorted(_run(task, numbers, chosen), key=lambda one: one[0])
     names = statistic.names(panel) if isinstance(statistic, RewardAt) else ()
     return _collect(np.asarray(estimate, dtype=np.float64), found, seed, names)
 
