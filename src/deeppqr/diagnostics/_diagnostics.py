@@ -82,7 +82,7 @@ def diagnose(
             _amplification(value, known),
             _anchor_residual(raw_reward, value.anchor, known.anchor_reward),
             *_unseen(panel, raw_reward, value.anchor),
-            *_restriction(panel, policy, explained),
+            *_reward_gain(panel, policy, explained),
             _units(panel),
         )
     )
@@ -229,7 +229,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> Iterator[Diagn
         )
 
 
-def _restriction(panel: Panel, policy: PolicyFit, explained) -> Iterator[Diagnostic]:
+def _reward_gain(panel: Panel, policy: PolicyFit, explained) -> Iterator[Diagnostic]:
     """What it costs held-out units that a reward of limited complexity explains them."""
     if explained is not None:
         judged = ~(np.isnan(policy.held_out) | np.isnan(explained))

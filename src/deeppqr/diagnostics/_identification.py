@@ -13,7 +13,7 @@ from ._diagnostics import Diagnostics
 def check_identified(panel: Panel, label: Any) -> int:
     """The anchor's index, refusing panels in which it or another action never occurs."""
     anchor = panel.action_index(label)
-    # Rows of weight zero, as in bootstrap replicates, identify nothing.
+    # Rows to which the user gave weight zero identify nothing.
     counts = panel.weight > 0
     taken = np.bincount(panel.action, counts, panel.num_actions)
     useful = np.bincount(panel.action, counts & panel.is_transition, panel.num_actions)

@@ -29,6 +29,9 @@ class Given(AbstractPolicyEstimator):
         held_out = log_prob[np.arange(len(panel)), panel.action]
         # The note shows what was given: a function's name, or its class.
         name = getattr(self.function, "__qualname__", type(self.function).__name__)
+        owner = getattr(self.function, "__self__", None)
+        if owner is not None:  # by the object's class, which may inherit the method
+            name = f"{type(owner).__name__}.{self.function.__name__}"
         return PolicyFit(policy, held_out, f"given: {name}")
 
 

@@ -67,6 +67,6 @@ class Auto(AbstractRewardEstimator):
 def _is_counted(panel: Panel) -> bool:
     if not few_states(panel.state, rows_per_cell=COUNTED * panel.num_actions):
         return False
-    # Rows without weight, as in bootstrap replicates, do not count.
+    # Rows to which the user gave weight zero do not count.
     used = panel.select(panel.weight > 0)
     return fewest_rows(used.state, used.action, used.num_actions) >= COUNTED
