@@ -79,9 +79,9 @@ class WorldEnv(gymnasium.Env):
     def __init__(self, world: Any, horizon: int | None = None):
         if not isinstance(world, World) or not hasattr(world, "reward"):
             raise DataError(
-                "`world` must have `actions`, `state_names`, `initial_states`, `next_states`, "
-                f"`log_policy` and `reward`, but {type(world).__name__} has not. PaperWorld "
-                "and TabularWorld have them."
+                "`world` must have `actions`, `state_names`, `initial_states`, "
+                "`next_states`, `log_policy` and `reward`, as PaperWorld and TabularWorld "
+                f"do, but {type(world).__name__} has not."
             )
         if horizon is not None and horizon < 1:
             raise DataError(f"`horizon` must be at least 1 or None, but it is {horizon}.")
