@@ -55,5 +55,5 @@ $(READY): pyproject.toml studies/pyproject.toml
 .venv-peers/.ready: pyproject.toml
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check \
-	  --editable '.[peers]'
+	  --editable '.[peers]' --editable ./studies
 	@touch .venv-peers/.ready

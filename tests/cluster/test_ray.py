@@ -100,7 +100,7 @@ def test_a_task_that_always_loses_its_process_is_told(address, tmp_path):
     executor = RayCluster(address, workers=1, retries=0)
     outcome, _, where = run(executor, tmp_path, "ray", fatal=[4], seeds=[4, 5])
     assert list(outcome.failures) == ["seed=4"]
-    assert "was lost once, the last time" in outcome.failures["seed=4"]
+    assert "died once, the last time" in outcome.failures["seed=4"]
     assert {seed: len(times) for seed, times in where.items()} == {4: 1, 5: 1}
 
 
