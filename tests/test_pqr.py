@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression
 
 import deeppqr
 from deeppqr import DataError, Panel
+from deeppqr._fit import with_known
 from deeppqr.mdp._tabular import check_preferences
 from deeppqr.panel._panel import require_panel
 from deeppqr.worlds import PaperWorld, random_tabular
@@ -364,3 +365,18 @@ def test_default_beats_q_read_as_reward_on_the_papers_world(scale, seed):
     assert error < np.mean((q - q[:, :1] - truth)[:, 1:] ** 2)
     assert error < np.mean((q - truth)[:, 1:] ** 2)
     assert error < np.mean(truth[:, 1:] ** 2)
+
+
+def test_rewards_that_are_handed_out_are_copies(tabular):
+    """Writing into what `reward` returned changes no later answer, nor the fit's own."""
+    world, panel = tabular
+    fit = deeppqr.PQR(**QUICK, anchor_reward=0.5).fit(panel)
+    first = fit.reward(world.states)
+    kept = first.copy()
+    first[:] = np.nan
+    np.testing.assert_array_equal(fit.reward(world.states), kept)
+    raw = fit.reward_function(world.states, fit.estimate)
+    before = raw.copy()
+    filled = with_known(fit.estimate, world.states, raw)
+    np.testing.assert_array_equal(raw, before)
+    np.testing.assert_array_equal(filled[:, 0], 0.5)
