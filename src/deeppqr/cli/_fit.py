@@ -20,16 +20,23 @@ SETTINGS = "discount temperature policy anchor_value reward clip seed".split()
 def register(jobs) -> None:
     parser = jobs.add_parser("fit", help="estimate the reward from a table of decisions")
     parser.add_argument("data", type=Path, help="CSV or Parquet file, one row per decision")
-    parser.add_argument("--state", nargs="+", required=True, metavar="COLUMN")
-    parser.add_argument("--action", required=True, metavar="COLUMN")
+    parser.add_argument(
+        "--state", nargs="+", required=True, metavar="COLUMN", help="what they saw"
+    )
+    parser.add_argument("--action", required=True, metavar="COLUMN", help="what they did")
     parser.add_argument("--unit", metavar="COLUMN", help="who decided")
     parser.add_argument("--time", metavar="COLUMN", help="when")
-    parser.add_argument("--next-state", nargs="+", metavar="COLUMN")
+    parser.add_argument(
+        "--next-state",
+        nargs="+",
+        metavar="COLUMN",
+        help="what they saw next, in the order of --state (default: the unit's next row)",
+    )
     parser.add_argument("--terminal", metavar="COLUMN", help="true where the process ends")
     parser.add_argument(
         "--truncated", metavar="COLUMN", help="true where a sequence breaks"
     )
-    parser.add_argument("--weight", metavar="COLUMN")
+    parser.add_argument("--weight", metavar="COLUMN", help="how much each row counts")
     parser.add_argument(
         "--gaps", choices=("error", "split"), default="error", help="skipped periods"
     )
@@ -37,11 +44,18 @@ def register(jobs) -> None:
     parser.add_argument(
         "--anchor-reward", default="0", help="its reward: a number or a state column"
     )
-    parser.add_argument("--discount", type=float, required=True)
-    parser.add_argument("--temperature", type=float, default=1.0)
-    parser.add_argument("--policy", choices=POLICIES, default="auto")
-    parser.add_argument("--anchor-value", choices=ANCHOR_VALUES, default="auto")
-    parser.add_argument("--reward", choices=REWARDS, default="auto")
+    parser.add_argument(
+        "--discount", type=float, required=True, help="the agent's, per period, in [0, 1)"
+    )
+    parser.add_argument(
+        "--temperature", type=float, default=1.0, help="scale of its randomness (default 1)"
+    )
+    for stage, names, about in (
+        ("--policy", POLICIES, "P: how likely each action is"),
+        ("--anchor-value", ANCHOR_VALUES, "Q: what the anchor is worth"),
+        ("--reward", REWARDS, "R: what each action pays"),
+    ):
+        parser.add_argument(stage, choices=names, default="auto", help=about)
     parser.add_argument("--clip", type=float, help="smallest probability")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")
     add_common(parser)
