@@ -17,10 +17,10 @@ from jaxtyping import Float
 
 from .._shapes import States
 from .._stored import stored
+from ..law._transition import AbstractAhead, AbstractTransition
 from ..learners._basis import AbstractFeatures, penalty
 from ..learners._chunks import in_chunks
 from ..policy._policy import AbstractPolicy
-from ..transition._transition import AbstractAhead, AbstractTransition
 
 # In pseudo-rows. The equation is solved under a learned law, without the noise of single
 # next states, so the penalty only keeps the system regular. At 2 rewards move by 0.006 of

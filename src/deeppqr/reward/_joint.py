@@ -27,14 +27,14 @@ from .._random import numpy_rng
 from .._shapes import PerAction, States
 from .._stored import stored
 from ..anchor._value import AnchoredValue
+from ..law._choice import learn_transition
+from ..law._table import Table
+from ..law._transition import AbstractTransition
 from ..learners._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
 from ..learners._chunks import in_chunks
 from ..learners._network import Training, squared_error, train
 from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..transition._choice import learn_transition
-from ..transition._table import Table
-from ..transition._transition import AbstractTransition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._evaluation import OneStep, PolicyEvaluation, Projected

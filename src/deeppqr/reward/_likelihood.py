@@ -19,10 +19,10 @@ from .._random import numpy_rng
 from .._shapes import Codes, PerRow, States
 from .._stored import stored
 from ..anchor._value import AnchoredValue
+from ..law._choice import learn_transition
 from ..learners._chunks import in_chunks
 from ..panel._clusters import unit_folds
 from ..panel._panel import Panel
-from ..transition._choice import learn_transition
 from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
 from ._joint import FOLDS, BasisReward

@@ -7,8 +7,8 @@ from scipy.special import log_softmax
 from .._stored import stored
 from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
+from ..law._transition import AbstractAhead
 from ..policy._policy import AbstractPolicy
-from ..transition._transition import AbstractAhead
 from ._reward import AbstractReward
 
 

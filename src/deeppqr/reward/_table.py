@@ -8,10 +8,10 @@ from jaxtyping import Float
 
 from .._stored import stored
 from ..anchor._known import KnownTransition
+from ..law._table import Table as CountedTransition
+from ..law._transition import Steps
 from ..mdp._law import Law
 from ..panel._cells import Cells
-from ..transition._table import Table as CountedTransition
-from ..transition._transition import Steps
 from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 
 

@@ -16,8 +16,8 @@ from scipy.special import log_softmax
 
 import deeppqr
 from deeppqr import Panel
+from deeppqr.law import _choice, _moves, _regression, _table, _transition
 from deeppqr.policy import Given
-from deeppqr.transition import _choice, _moves, _regression, _table, _transition
 from oracles import empirical_transition
 
 few = settings(max_examples=12, deadline=None)
