@@ -2,6 +2,7 @@
 
 from ._paper import PaperWorld as PaperWorld
 from ._samq_bus import SamqBus as SamqBus
+from ._smooth import SmoothWorld as SmoothWorld
 from ._tabular import KnownCostBus as KnownCostBus
 from ._tabular import TabularWorld as TabularWorld
 from ._tabular import random_tabular as random_tabular
