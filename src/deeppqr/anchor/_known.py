@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from .._errors import DataError
 from .._shapes import States
 from .._stored import stored
 from ..learners._basis import RandomFeatures, penalty
 from ..mdp._law import Law
-from ..mdp._tabular import check_transition
+from ..mdp._tabular import check_transition, solve_bellman
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ._exact import solve_table
@@ -163,8 +162,8 @@ class RolledFunction(AbstractStateFunction):
         """h = level + slope * (value of the common draw) at each state."""
         queried = Cells.of(state)
         states, moves, rest = self._follow(queried.states)
-        system = sparse.identity(len(states), format="csc") - self.discount * moves
-        solved = splu(system).solve(np.stack([moves @ self.bonus(states), rest], axis=1))
+        target = np.stack([moves @ self.bonus(states), rest], axis=1)
+        solved = solve_bellman(moves, target, discount=self.discount)
         level, slope = solved[queried.locate(state)].T
         return level, slope
 

@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 
 from .._errors import DataError, NotConvergedWarning
 from .._shapes import Codes, PerRow, TableActions
+from ..mdp._tabular import policy_moves, solve_bellman
 from ..panel._clusters import clustered_covariance
 from ._law import FirstStep
 from ._structural import Problem
@@ -140,8 +141,10 @@ def law_slope(problem: Problem, choices: Choices, policy: np.ndarray) -> np.ndar
     mass = problem.counts.sum(axis=1, keepdims=True) * choices.policy
     direct = mass[:, :, None] * choices.score / problem.temperature
     back = np.einsum("sat,sak->tk", problem.law.transition, direct)
-    adjoint = np.linalg.solve(problem.system(policy).T, problem.discount * back)
-    return problem.discount * (direct + policy[:, :, None] * adjoint[:, None])
+    # The adjoint of "accumulates from a state on" is "flows into it": P transposed.
+    moves, discount = policy_moves(problem.law.transition, policy), problem.discount
+    adjoint = solve_bellman(moves.T, discount * back, discount=discount)
+    return discount * (direct + policy[:, :, None] * adjoint[:, None])
 
 
 def two_step_covariances(

@@ -7,7 +7,13 @@ from jaxtyping import Float, Shaped
 
 from .._errors import DataError
 from .._shapes import TableActions, TableValues
-from ..mdp._tabular import TabularMDP, check_preferences, check_transition, solve_soft
+from ..mdp._tabular import (
+    TabularMDP,
+    check_preferences,
+    check_transition,
+    policy_moves,
+    solve_soft,
+)
 
 
 def demand(
@@ -91,7 +97,7 @@ def _demand(
         changed[:, action] += transfers[number]
         solution = solve_soft(TabularMDP(changed, law, *preferences), start=value)
         value, policy = solution.value, np.exp(solution.log_policy)
-        moves = np.einsum("sa,sat->st", policy, law)
+        moves = policy_moves(law, policy)
         found[number] = stationary_distribution(moves) @ policy[:, action]
     return found
 

@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy import sparse
+from scipy.sparse.linalg import splu
 from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
@@ -83,10 +85,45 @@ def evaluate_policy(mdp: TabularMDP, log_policy: TableActions) -> TableValues:
     # 0 log 0 = 0, where NumPy would give NaN.
     entropy = -np.where(policy > 0, policy * np.where(policy > 0, log_policy, 0.0), 0.0)
     flow = (policy * mdp.reward + mdp.temperature * entropy).sum(axis=1)
-    moves = np.einsum("sa,sat->st", policy, mdp.transition)
-    # Dense LU: tables have at most thousands of states, and 1 / (1 - discount) up to 1e4
-    # makes iterative solvers slow.
-    return np.linalg.solve(np.eye(len(flow)) - mdp.discount * moves, flow)
+    return solve_bellman(policy_moves(mdp.transition, policy), flow, discount=mdp.discount)
+
+
+def policy_moves(transition: np.ndarray, policy: TableActions) -> np.ndarray:
+    r"""The law of the next state under a policy, $P_\pi = \sum_a \pi(\cdot,a) P_a$."""
+    return np.einsum("sa,sat->st", policy, transition)
+
+
+def solve_bellman(moves: Any, target: np.ndarray, *, discount: float) -> np.ndarray:
+    r"""Solve $(I - \gamma P)\,x = b$: all that accumulates along a chain of states.
+
+    Every table's Bellman equation with the actions settled is this system.
+
+    Parameters
+    ----------
+    moves
+        $P$, (state, next_state): an array or sparse; or (problem, state, next_state), an
+        array, for many problems at once. A row may sum to less than one: the process ends
+        with the probability that is missing, and nothing accumulates from there on.
+    target
+        $b$, (state) or (state, column), behind the axis of problems where there is one.
+    """
+    # Direct solvers: 1 / (1 - discount) up to 1e4 makes iterative ones slow.
+    system = bellman_system(moves, discount=discount)
+    if sparse.issparse(moves):
+        # A counted law has a few next states per state: sparse LU is exact, stays sparse.
+        return splu(system).solve(target)
+    # As a column: NumPy would read a stack of vectors as one matrix.
+    if target.ndim < moves.ndim:
+        return np.linalg.solve(system, target[..., None])[..., 0]
+    return np.linalg.solve(system, target)
+
+
+def bellman_system(moves: Any, *, discount: float) -> Any:
+    """I - discount P, sparse (by columns) where P is."""
+    if sparse.issparse(moves):
+        identity = sparse.identity(moves.shape[0], format="csc")
+        return identity - discount * moves.tocsc()
+    return np.eye(moves.shape[-1]) - discount * moves
 
 
 def check_transition(transition: np.ndarray, **table: np.ndarray) -> None:
