@@ -11,7 +11,7 @@ from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
 from .._shapes import Codes, PerAction, PerRow, States, TableActions
-from ..mdp._tabular import check_preferences, policy_moves, solve_bellman
+from ..mdp._tabular import check_preferences, solve_bellman
 from ..panel._cells import Cells
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel
@@ -121,7 +121,7 @@ class Problem:
         $$f_a + \gamma P_a (I - \gamma P_\pi)^{-1} \sum_b \pi_b f_b.$$
         """
         mean = np.einsum("sa,sak->sk", policy, flow)
-        moves = policy_moves(self.law.transition, policy)
+        moves = np.einsum("sa,sat->st", policy, self.law.transition)
         stock = solve_bellman(moves, mean, discount=self.discount)
         return flow + self.discount * self.law.transition @ stock
 

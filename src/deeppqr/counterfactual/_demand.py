@@ -7,13 +7,7 @@ from jaxtyping import Float, Shaped
 
 from .._errors import DataError
 from .._shapes import TableActions, TableValues
-from ..mdp._tabular import (
-    TabularMDP,
-    check_preferences,
-    check_transition,
-    policy_moves,
-    solve_soft,
-)
+from ..mdp._tabular import TabularMDP, check_preferences, check_transition, solve_soft
 
 
 def demand(
@@ -97,7 +91,7 @@ def _demand(
         changed[:, action] += transfers[number]
         solution = solve_soft(TabularMDP(changed, law, *preferences), start=value)
         value, policy = solution.value, np.exp(solution.log_policy)
-        moves = policy_moves(law, policy)
+        moves = np.einsum("sa,sat->st", policy, law)
         found[number] = stationary_distribution(moves) @ policy[:, action]
     return found
 
@@ -111,7 +105,8 @@ def _check(
             f"action), but its shape is {reward.shape} and "
             f"{int((~np.isfinite(reward)).sum())} entries are not finite."
         )
-    check_transition(transition, reward=reward)
+    # A process that can end has no long run.
+    check_transition(transition, ends=False, reward=reward)
     num_actions = reward.shape[-1]
     # Under a logit policy every action has positive probability, so which states
     # communicate does not depend on the reward and is checked once.
