@@ -128,10 +128,9 @@ def _check_ends(known: KnownTransition | Law, panel: Panel) -> None:
         if len(wrong):
             raise DataError(
                 f"Under `transition` the process goes on after {label!r} in the state "
-                f"{np.array2string(panel.state[wrong[0]], precision=4)}, but the panel has "
-                f"{len(wrong)} terminal rows there or in such states. Leave the chance of "
-                "an end out of the probabilities, `transition[state, action] *= 1 - end`, "
-                "or leave `terminal` out of the panel."
+                f"{panel.state[wrong[0]]}, but the panel has {len(wrong)} terminal rows in "
+                "such states. Leave the chance of an end out of the probabilities, "
+                "`transition[state, action] *= 1 - end`, or `terminal` out of the panel."
             )
 
 
@@ -145,9 +144,8 @@ class Known(AbstractAnchorSolver):
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
         cells = self.transition.cells
         note = f"exact solve with the known transitions of {len(cells):,} states"
-        ends = int((self.transition.end > ROUNDING).sum())
-        if ends:
-            note += f", ends after {ends:,} of {self.transition.end.size:,} pairs"
+        ends = self.transition.end > ROUNDING
+        note += f", ends after {ends.sum():,} of {ends.size:,} pairs" if ends.any() else ""
         moves = self.transition.probability[:, self.anchor]
         return solve_table(problem, cells, moves, note)
 

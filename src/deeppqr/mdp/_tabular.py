@@ -120,10 +120,9 @@ def solve_bellman(moves: Any, target: np.ndarray, *, discount: float) -> np.ndar
 
 def bellman_system(moves: Any, *, discount: float) -> Any:
     """I - discount P, sparse (by columns) where P is."""
-    if sparse.issparse(moves):
-        identity = sparse.identity(moves.shape[0], format="csc")
-        return identity - discount * moves.tocsc()
-    return np.eye(moves.shape[-1]) - discount * moves
+    if not sparse.issparse(moves):
+        return np.eye(moves.shape[-1]) - discount * moves
+    return sparse.identity(moves.shape[0], format="csc") - discount * moves.tocsc()
 
 
 def check_transition(transition: np.ndarray, *, ends=True, **table: np.ndarray) -> None:
