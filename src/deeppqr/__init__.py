@@ -7,8 +7,8 @@ device.
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from ._errors import AbsorbingStateWarning as AbsorbingStateWarning
 from ._errors import ActionNeverTaken as ActionNeverTaken
-from ._errors import AdversarialWarning as AdversarialWarning
 from ._errors import AnchorNeverTaken as AnchorNeverTaken
 from ._errors import DataError as DataError
 from ._errors import DeepPQRError as DeepPQRError

@@ -29,9 +29,9 @@ class WeakOverlapWarning(UserWarning):
     """The anchor is so rare that log pi(anchor) is estimated from few rows."""
 
 
-class AdversarialWarning(UserWarning):
-    """Adversarial training did not converge, or its policy is nearly deterministic."""
+class AbsorbingStateWarning(UserWarning):
+    """A state of a known law is never left, and nothing says that it is an end."""
 
 
 class NotConvergedWarning(UserWarning):
-    """An iteration stopped at its maximum number of steps, above its tolerance."""
+    """An iteration stopped above its tolerance, or adversarial training did not settle."""

@@ -8,7 +8,7 @@ import numpy as np
 from ._errors import DataError
 from ._shapes import TableActions, TableValues
 from .anchor._exact import solve_anchor_q
-from .mdp._tabular import check_preferences, check_transition
+from .mdp._tabular import check_preferences, check_transition, warn_of_absorbing
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +28,7 @@ def exact(
     anchor: int,
     anchor_reward: Any = 0.0,
     temperature: float = 1.0,
+    terminal: Any = None,
 ) -> ExactSolution:
     r"""The reward behind a tabular policy, given the transitions and an anchor.
 
@@ -38,13 +39,18 @@ def exact(
     log_policy
         $\log\pi(a|s)$, shape (state, action).
     transition
-        Probabilities of the next state, shape (state, action, next_state).
+        Probabilities of the next state, shape (state, action, next_state). Where they sum
+        to less than one the process ends with the rest, and nothing is earned any more.
     discount, temperature
         $\gamma$ and $\alpha$ of the agent.
     anchor
         Index of the action whose reward is known.
     anchor_reward
         That reward, $g(s)$: a number, or an array over states.
+    terminal
+        True for states that end the process, a boolean array over states. Nothing is
+        decided there: the value is zero, q and reward are NaN, `log_policy` is not read.
+        Without it a state that is never left brings an `AbsorbingStateWarning`.
 
     References
     ----------
@@ -52,21 +58,37 @@ def exact(
     """
     log_policy = np.asarray(log_policy, dtype=np.float64)
     transition = np.asarray(transition, dtype=np.float64)
-    _check(log_policy, transition, anchor)
+    goes = ~_terminal(terminal, log_policy.shape[:1])
+    _check(log_policy, transition, anchor, goes)
     check_preferences(discount, temperature)
     known = _anchor_reward(anchor_reward, len(log_policy))
-    anchor_log_prob = log_policy[:, anchor]
+    if terminal is None:
+        warn_of_absorbing(transition, stacklevel=2)
+    # Terminal states have no equation; without them moves into them are missing mass.
+    anchor_log_prob = log_policy[goes, anchor]
     anchor_q = solve_anchor_q(
         anchor_log_prob,
-        known,
-        transition[:, anchor],
+        known[goes],
+        transition[:, anchor][np.ix_(goes, goes)],
         discount=discount,
         temperature=temperature,
     )
     # V(s) = Q(s, a) - alpha log pi(a|s) holds for every action; the anchor's Q is known.
-    value = anchor_q - temperature * anchor_log_prob
-    q = temperature * log_policy + value[:, None]
+    value = np.zeros(len(log_policy))
+    value[goes] = anchor_q - temperature * anchor_log_prob
+    q = np.where(goes[:, None], temperature * log_policy + value[:, None], np.nan)
     return ExactSolution(q - discount * transition @ value, q, value)
+
+
+def _terminal(terminal: Any, shape: tuple[int, ...]) -> np.ndarray:
+    marked = np.zeros(shape, bool) if terminal is None else np.asarray(terminal)
+    if marked.shape != shape or marked.dtype != bool:
+        raise DataError(
+            f"`terminal` must be booleans of shape {shape}, one per state, but "
+            f"{marked.dtype} of shape {marked.shape} arrived. From the states' numbers: "
+            "`terminal=np.isin(np.arange(len(log_policy)), numbers)`."
+        )
+    return marked
 
 
 def _anchor_reward(anchor_reward: Any, num_states: int) -> np.ndarray:
@@ -80,7 +102,7 @@ def _anchor_reward(anchor_reward: Any, num_states: int) -> np.ndarray:
     return np.broadcast_to(known, (num_states,))  # a number is the same in all states
 
 
-def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int) -> None:
+def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int, goes) -> None:
     if log_policy.ndim != 2:
         raise DataError(
             "`log_policy` must have the shape (state, action), but its shape is "
@@ -96,6 +118,7 @@ def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int) -> None:
     total = np.exp(log_policy).sum(axis=1)
     # 1e-6: an error of this size in log pi is multiplied by up to 1 / (1 - discount).
     wrong = ~(np.abs(total - 1) < 1e-6) | ~np.isfinite(log_policy).all(axis=1)
+    wrong = wrong & goes  # nothing is done in a terminal state
     if wrong.any():
         state = int(np.flatnonzero(wrong)[0])
         raise DataError(

@@ -67,7 +67,9 @@ class PQR:
         The law of the next state, where it is known: an array (state, action,
         next_state) over the states 0, 1, 2, ..., a pair (states, array), a function of
         states and an action, or a `deeppqr.mdp.Law`. Expectations then need no
-        regression, and `anchor_value` and `reward` are not used.
+        regression, and `anchor_value` and `reward` are not used. Probabilities that sum
+        to less than one leave the rest to the end of the process, worth zero; so do
+        states that are never left and not decided in, if the panel has terminal rows.
     clip
         Smallest probability of an action. By default nothing is clipped unless a
         probability is zero, and then at 1e-6; the clipped share is reported.

@@ -438,7 +438,7 @@ MESSAGES = [
     ),
     (
         lambda panel: KnownLaw(np.zeros((2, 1)), np.ones((2, 2, 2)) / 2).fit(panel),
-        "for 2 different `states`",
+        "its table of states has 2 rows, 1 of them distinct",
     ),
     (lambda panel: TDCCP(0.9, FORM, knots=0), "`knots` must be at least 1"),
     (lambda panel: NFXP(0.9, FORM).fit("x"), "needs a Panel"),  # pyright: ignore[reportArgumentType]
@@ -457,6 +457,6 @@ def test_terminal_rows_are_refused():
     panel = Panel.from_arrays(
         state, ["keep", "replace"], [1.0, np.nan], terminal=[False, True]
     )
-    for act in (CountedLaw().fit, TDCCP(0.9, bus_costs(), policy="logit").fit):
+    for act in (LAW.fit, TDCCP(0.9, bus_costs(), policy="logit").fit):
         with pytest.raises(DataError, match="1 rows are terminal"):
             act(panel)

@@ -128,9 +128,11 @@ def test_messages(tabular):
 
     with pytest.raises(
         DataError,
-        match=r"probabilities that sum to one, but those of row 0 under action 0 sum to 0\.5",
+        match=r"sum to at most one, but those of row 0 under action 0 sum to 1\.5",
     ):
-        fit(lambda s, a: (s[:, None], np.full((len(s), 1), 0.5)))
+        fit(lambda s, a: (s[:, None], np.full((len(s), 1), 1.5)))
+    with pytest.raises(DataError, match="sum to 1 with smallest entry -1"):
+        fit(lambda s, a: (np.stack([s, s], 1), np.tile([2.0, -1.0], (len(s), 1))))
     with pytest.raises(
         DataError, match=r"\(row, outcome, state\) and \(row, outcome\), but they are"
     ):

@@ -4,12 +4,13 @@ import time
 
 import numpy as np
 import pytest
+from scipy import sparse
 from scipy.special import logsumexp
 
 from deeppqr import DataError
 from deeppqr.mdp import TabularMDP, solve_soft
 from deeppqr.mdp._simulate import simulate
-from deeppqr.mdp._tabular import evaluate_policy
+from deeppqr.mdp._tabular import evaluate_policy, solve_bellman
 from deeppqr.worlds import PaperWorld, random_tabular
 from oracles import empirical_transition, frequency_table, value_iteration
 
@@ -55,6 +56,21 @@ def test_a_deterministic_policy_earns_no_entropy():
         np.eye(7) - 0.9 * world.mdp.transition[:, 0], world.mdp.reward[:, 0]
     )
     np.testing.assert_allclose(value, expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("columns", [(), (1,), (3,), (4,)])
+def test_one_kernel_for_one_problem_or_many(columns, rng):
+    """Stacked problems as one by one, sparse moves as dense ones, rows short of one."""
+    moves = rng.dirichlet(np.ones(5), size=(3, 4))[:, :, :4]
+    target = rng.normal(size=(3, 4, *columns))
+    found = solve_bellman(moves, target, discount=0.9)
+    assert found.shape == target.shape
+    for one, right, at in zip(moves, target, found, strict=True):
+        expected = np.linalg.inv(np.eye(4) - 0.9 * one) @ right
+        np.testing.assert_allclose(at, expected, atol=1e-13)
+        np.testing.assert_array_equal(solve_bellman(one, right, discount=0.9), at)
+        sparse_one = solve_bellman(sparse.csr_array(one), right, discount=0.9)
+        np.testing.assert_allclose(sparse_one, expected, atol=1e-13)
 
 
 def test_simulation_follows_policy_and_law():

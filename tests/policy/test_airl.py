@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import deeppqr
-from deeppqr import AdversarialWarning, DataError
+from deeppqr import DataError, NotConvergedWarning
 from deeppqr.policy import AIRL, Given, Training
 from deeppqr.policy._airl import AIRLPolicy, _warn_of_trouble
 
@@ -79,7 +79,7 @@ def test_adversarial_trouble_is_called_out(loss, entropy, message, tabular):
         loss_trace, entropy_trace = np.array([loss]), np.array([entropy])
 
     _, panel = tabular
-    with pytest.warns(AdversarialWarning, match=message):
+    with pytest.warns(NotConvergedWarning, match=message):
         _warn_of_trouble(panel, Trained(), -5.0)
 
 

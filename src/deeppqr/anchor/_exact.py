@@ -11,6 +11,7 @@ from scipy.sparse.linalg import LinearOperator, onenormest, splu
 from .._errors import AnchorNeverTaken
 from .._shapes import TableValues
 from .._stored import stored
+from ..mdp._tabular import bellman_system, solve_bellman
 from ..panel._cells import Cells
 from ._problem import (
     AbstractAnchorSolver,
@@ -51,16 +52,6 @@ def solve_anchor_q(
     """
     target = anchor_reward - discount * temperature * (anchor_transition @ anchor_log_prob)
     return solve_bellman(anchor_transition, target, discount=discount)
-
-
-def solve_bellman(transition: Any, target: TableValues, *, discount: float) -> TableValues:
-    """Solve (I - discount P) x = target for a dense or sparse P."""
-    num_states = len(target)
-    if not sparse.issparse(transition):
-        return np.linalg.solve(np.eye(num_states) - discount * transition, target)
-    system = sparse.identity(num_states, format="csc") - discount * transition.tocsc()
-    # A counted law has a few next states per state: sparse LU is exact and stays sparse.
-    return splu(system).solve(target)
 
 
 @stored
@@ -110,17 +101,16 @@ def solve_table(
     bonus, discount = problem.bonus(cells.states), problem.discount
     table = solve_bellman(moves, moves @ bonus, discount=discount)
     residual = float(np.abs(table - moves @ (bonus + discount * table)).max())
-    condition = condition_number(sparse.csc_array(moves), discount=discount)
+    condition = condition_number(moves, discount=discount)
     return AnchorSolution(TableFunction(cells, table), residual, note, condition)
 
 
-def condition_number(transition: Any, *, discount: float) -> float:
+def condition_number(moves: Any, *, discount: float) -> float:
     """One-norm condition of I - discount P, estimated where the table is large."""
-    num_states = transition.shape[0]
-    system = sparse.identity(num_states, format="csc") - discount * transition
+    system = bellman_system(sparse.csc_array(moves), discount=discount)
     # Exact up to 500 states, where a dense inverse takes milliseconds; Higham's estimate
     # beyond, from a few solves with the sparse factors.
-    if num_states <= 500:
+    if moves.shape[0] <= 500:
         return float(np.linalg.cond(system.toarray(), 1))
     factor = splu(system)
     inverse = LinearOperator(

@@ -13,14 +13,19 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from .._errors import DataError
 from .._shapes import States
 from .._stored import stored
 from ..learners._basis import RandomFeatures, penalty
 from ..mdp._law import Law
-from ..mdp._tabular import check_transition
+from ..mdp._tabular import (
+    ROUNDING,
+    absorbing_states,
+    check_transition,
+    solve_bellman,
+    warn_of_absorbing,
+)
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ._exact import solve_table
@@ -42,44 +47,91 @@ class KnownTransition:
     """The law of the next state on a table: who can go where, with what probability."""
 
     cells: Cells
+    """States in which something is decided; to go elsewhere is an end."""
     probability: Float[np.ndarray, "cell action next_cell"]
+
+    @property
+    def end(self) -> Float[np.ndarray, "cell action"]:
+        """The probability that the process ends."""
+        return 1 - self.probability.sum(axis=2)
 
 
 def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
     """The law behind `transition`: a function, an array, or a pair (states, array).
 
-    An array alone is over the states 0, 1, 2, ... of a single state column.
+    An array alone is over the states 0, 1, 2, ... of a single state column. The process
+    ends with the probability that a row lacks to one; the panel must not contradict that.
     """
-    encoding, num_actions = panel.encoding, panel.num_actions
-    if callable(transition) or isinstance(transition, Law):
-        if any(column.kind == "categorical" for column in encoding.columns):
-            raise DataError(
-                "A `transition` given as a function needs numeric states, but "
-                f"{[str(c) for c in encoding.columns if c.kind == 'categorical']} are "
-                "categorical. Number the categories."
-            )
-        return transition if isinstance(transition, Law) else Law(transition)
-    states, table = transition if isinstance(transition, tuple) else (None, transition)
+    if not (callable(transition) or isinstance(transition, Law)):
+        numbered = lambda table: (np.arange(float(len(table)))[:, None], table)
+        pair = transition if isinstance(transition, tuple) else numbered(transition)
+        return resolve_table(pair[0], pair[1], panel)
+    named = [str(c) for c in panel.encoding.columns if c.kind == "categorical"]
+    if named:
+        raise DataError(
+            f"A `transition` given as a function needs numeric states, but {named} are "
+            "categorical. Number the categories."
+        )
+    law = transition if isinstance(transition, Law) else Law(transition)
+    if law.draws is None:  # draws may miss an end that is rare
+        _check_ends(law, panel)
+    return law
+
+
+def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
+    """The law of a table of probabilities between `states`, without the ends."""
     probability = np.asarray(table, dtype=np.float64)
-    num_states = len(probability)
+    num_states, num_actions = len(probability), panel.num_actions
     if probability.shape != (num_states, num_actions, num_states):
         raise DataError(
             "`transition` must have the shape (state, action, next_state) with "
             f"{num_actions} actions, but its shape is {probability.shape}."
         )
     check_transition(probability)
-    if states is None:
-        states = np.arange(num_states, dtype=np.float64)[:, None]
-    encoded = encoding.encode_any(states)
-    cells = Cells.of(encoded)
-    if len(cells) != num_states or len(encoded) != num_states:
+    encoded = panel.encoding.encode_any(states)
+    if not len(Cells.of(encoded)) == len(encoded) == num_states:
         raise DataError(
             f"`transition` has {num_states} states, but its table of states has "
-            f"{len(encoded)} rows, {len(cells)} of them distinct."
+            f"{len(encoded)} rows, {len(Cells.of(encoded))} of them distinct."
         )
+    ends = _ends(encoded, probability, panel)
+    warn_of_absorbing(np.where(ends, 0.0, probability), stacklevel=5)
+    cells = Cells.of(encoded[~ends])
     # Cells are sorted, the user's states may not be.
-    order = np.argsort(cells.locate(encoded))
-    return KnownTransition(cells, probability[order][:, :, order])
+    order = np.flatnonzero(~ends)[np.argsort(cells.locate(encoded[~ends]))]
+    known = KnownTransition(cells, probability[order][:, :, order])
+    _check_ends(known, panel)
+    return known
+
+
+def _ends(states: States, probability: np.ndarray, panel: Panel) -> np.ndarray:
+    """States in which the process is over: they do not occur in the panel and are cut off
+    from the others or, where the panel has terminal rows, never left."""
+    ends = ~probability.any(axis=(0, 1)) & ~probability.any(axis=(1, 2))
+    if panel.terminal.any():
+        ends = ends | absorbing_states(probability)
+    seen = Cells.of(np.concatenate([panel.state, panel.next_state[panel.has_next]]))
+    return ends & (seen.locate(states) < 0)
+
+
+def _check_ends(known: KnownTransition | Law, panel: Panel) -> None:
+    """Refuse a terminal row where the law says that the process goes on."""
+    for index in np.unique(panel.action[panel.terminal]):
+        rows = np.flatnonzero(panel.terminal & (panel.action == index))
+        state, label = panel.state[rows], panel.actions[index]
+        if isinstance(known, Law):
+            outcomes = known.outcomes(state, label)
+            chance = 1 - outcomes.probability.sum(axis=1) - outcomes.rest
+        else:
+            chance = known.end[known.cells.require(state), index]
+        wrong = rows[chance <= ROUNDING]
+        if len(wrong):
+            raise DataError(
+                f"Under `transition` the process goes on after {label!r} in the state "
+                f"{panel.state[wrong[0]]}, but the panel has {len(wrong)} terminal rows in "
+                "such states. Leave the chance of an end out of the probabilities, "
+                "`transition[state, action] *= 1 - end`, or `terminal` out of the panel."
+            )
 
 
 @dataclass(frozen=True)
@@ -92,6 +144,8 @@ class Known(AbstractAnchorSolver):
     def solve(self, problem: AnchorProblem, *, key) -> AnchorSolution:
         cells = self.transition.cells
         note = f"exact solve with the known transitions of {len(cells):,} states"
+        ends = self.transition.end > ROUNDING
+        note += f", ends after {ends.sum():,} of {ends.size:,} pairs" if ends.any() else ""
         moves = self.transition.probability[:, self.anchor]
         return solve_table(problem, cells, moves, note)
 
@@ -163,8 +217,8 @@ class RolledFunction(AbstractStateFunction):
         """h = level + slope * (value of the common draw) at each state."""
         queried = Cells.of(state)
         states, moves, rest = self._follow(queried.states)
-        system = sparse.identity(len(states), format="csc") - self.discount * moves
-        solved = splu(system).solve(np.stack([moves @ self.bonus(states), rest], axis=1))
+        target = np.stack([moves @ self.bonus(states), rest], axis=1)
+        solved = solve_bellman(moves, target, discount=self.discount)
         level, slope = solved[queried.locate(state)].T
         return level, slope
 

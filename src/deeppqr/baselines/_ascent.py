@@ -11,6 +11,7 @@ from scipy.special import log_softmax
 
 from .._errors import DataError, NotConvergedWarning
 from .._shapes import Codes, PerRow, TableActions
+from ..mdp._tabular import solve_bellman
 from ..panel._clusters import clustered_covariance
 from ._law import FirstStep
 from ._structural import Problem
@@ -139,9 +140,12 @@ def law_slope(problem: Problem, choices: Choices, policy: np.ndarray) -> np.ndar
     """
     mass = problem.counts.sum(axis=1, keepdims=True) * choices.policy
     direct = mass[:, :, None] * choices.score / problem.temperature
-    back = np.einsum("sat,sak->tk", problem.law.transition, direct)
-    adjoint = np.linalg.solve(problem.system(policy).T, problem.discount * back)
-    return problem.discount * (direct + policy[:, :, None] * adjoint[:, None])
+    law, discount = problem.law.transition, problem.discount
+    back = np.einsum("sat,sak->tk", law, direct)
+    moves = np.einsum("sa,sat->st", policy, law)
+    # The adjoint of what accumulates from a state on is what flows into it.
+    adjoint = solve_bellman(moves.T, discount * back, discount=discount)
+    return discount * (direct + policy[:, :, None] * adjoint[:, None])
 
 
 def two_step_covariances(

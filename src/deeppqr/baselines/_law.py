@@ -9,7 +9,7 @@ from jaxtyping import Float, Int
 
 from .._errors import DataError
 from .._shapes import TableValues
-from ..mdp._tabular import check_transition
+from ..anchor._known import resolve_table
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ._baseline import NOTHING
@@ -58,12 +58,12 @@ class CountedLaw(AbstractLaw):
     """The shares of next states counted for every state and action of the panel."""
 
     def fit(self, panel):
-        _refuse_terminal(panel)
-        rows = panel.has_next
-        cells = Cells.of(np.concatenate([panel.state, panel.next_state[rows]]))
+        rows = panel.is_transition
+        cells = Cells.of(np.concatenate([panel.state, panel.next_state[panel.has_next]]))
         here, there = cells.locate(panel.state[rows]), cells.locate(panel.next_state[rows])
         action, weight = panel.action[rows], panel.weight[rows]
-        count = np.zeros((len(cells), panel.num_actions, len(cells)))
+        # The last column counts ends, whose next state is none of the cells: number -1.
+        count = np.zeros((len(cells), panel.num_actions, len(cells) + 1))
         np.add.at(count, (here, action, there), weight)
         total = count.sum(axis=2)
         if (total == 0).any():
@@ -80,7 +80,7 @@ class CountedLaw(AbstractLaw):
         seen = share[here, action, there]
         log_likelihood = float(np.sum(weight * np.log(seen)))
         moves = (here, action, there, weight / total[here, action], panel.unit[rows])
-        return cells, CountedFit(share, log_likelihood, NOTHING, *moves)
+        return cells, CountedFit(share[:, :, :-1], log_likelihood, NOTHING, *moves)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,32 +96,25 @@ class CountedFit(AbstractLawFit):
 
     def first_step(self, value, slope):
         mean = (self.transition @ value)[self.state, self.action]
-        innovation = self.weight * (value[self.next_state] - mean)
+        ahead = np.append(value, 0.0)[self.next_state]  # zero after an end, number -1
+        innovation = self.weight * (ahead - mean)
         pull = innovation[:, None] * slope[self.state, self.action]
         return FirstStep(pull, pull[:, :0], np.ones(len(pull)), self.unit)
 
 
 @dataclass(frozen=True, eq=False)
 class KnownLaw(AbstractLaw):
-    """A law given by the user: `transition[s, a, t]` between `states`, in their order."""
+    """A law given by the user: `transition[s, a, t]` between `states`, in their order.
+
+    Where it sums to less than one over t the process ends with the rest, as in `PQR`.
+    """
 
     states: Any
     transition: np.ndarray
 
     def fit(self, panel):
-        states = panel.encoding.encode_any(self.states)
-        cells = Cells.of(states)
-        size = len(states)
-        if len(cells) < size or self.transition.shape != (size, panel.num_actions, size):
-            raise DataError(
-                "`transition` must have the shape (state, action, next_state) = "
-                f"{(size, panel.num_actions, size)} for {size} different `states`, but "
-                f"its shape is {self.transition.shape} and {len(cells)} states differ."
-            )
-        check_transition(self.transition)
-        order = np.argsort(cells.locate(states))
-        table = self.transition[order][:, :, order]
-        return cells, KnownFit(table, 0.0, "the transitions")
+        known = resolve_table(self.states, self.transition, panel)
+        return known.cells, KnownFit(known.probability, 0.0, "the transitions")
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,7 +170,12 @@ class MileageIncrements(AbstractLaw):
             raise DataError(f"`bins` must be at least 2, but it is {self.bins}.")
 
     def fit(self, panel):
-        _refuse_terminal(panel)
+        if panel.terminal.any():
+            raise DataError(
+                "Under MileageIncrements the process goes on forever, but "
+                f"{int(panel.terminal.sum())} rows are terminal. Use CountedLaw(), or "
+                "KnownLaw with probabilities that leave the rest to the end."
+            )
         if len(panel.encoding.columns) != 1 or panel.num_actions != 2:
             raise DataError(
                 "MileageIncrements needs one state column, the mileage, and two actions, "
@@ -291,12 +289,3 @@ def _moves(bins: int, rises: np.ndarray, keep: int, replaced: int) -> np.ndarray
         moves[number, np.arange(bins), keep, reached] = 1.0
         moves[number, :, replaced, reached[0]] = 1.0
     return moves
-
-
-def _refuse_terminal(panel: Panel) -> None:
-    if panel.terminal.any():
-        raise DataError(
-            "The structural estimators are for a process that goes on forever, but "
-            f"{int(panel.terminal.sum())} rows are terminal. Give the end a state of its "
-            "own that is never left, with reward zero."
-        )

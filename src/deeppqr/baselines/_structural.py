@@ -11,7 +11,7 @@ from scipy.special import log_softmax, logsumexp
 
 from .._errors import DataError
 from .._shapes import Codes, PerAction, PerRow, States, TableActions
-from ..mdp._tabular import check_preferences
+from ..mdp._tabular import check_preferences, solve_bellman
 from ..panel._cells import Cells
 from ..panel._encoding import Encoding
 from ..panel._panel import Panel
@@ -121,13 +121,9 @@ class Problem:
         $$f_a + \gamma P_a (I - \gamma P_\pi)^{-1} \sum_b \pi_b f_b.$$
         """
         mean = np.einsum("sa,sak->sk", policy, flow)
-        stock = np.linalg.solve(self.system(policy), mean)
-        return flow + self.discount * self.law.transition @ stock
-
-    def system(self, policy: TableActions) -> np.ndarray:
-        """I - discount P under a policy."""
         moves = np.einsum("sa,sat->st", policy, self.law.transition)
-        return np.eye(len(moves)) - self.discount * moves
+        stock = solve_bellman(moves, mean, discount=self.discount)
+        return flow + self.discount * self.law.transition @ stock
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,7 @@ def _check(
             f"action), but its shape is {reward.shape} and "
             f"{int((~np.isfinite(reward)).sum())} entries are not finite."
         )
-    check_transition(transition, reward=reward)
+    check_transition(transition, ends=False, reward=reward)  # an end leaves no long run
     num_actions = reward.shape[-1]
     # Under a logit policy every action has positive probability, so which states
     # communicate does not depend on the reward and is checked once.

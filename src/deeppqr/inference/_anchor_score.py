@@ -14,13 +14,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 from scipy import sparse
-from scipy.sparse.linalg import splu
 
 from .._errors import NoInfluenceFunction
 from .._shapes import Codes, Mask
 from ..anchor._exact import TableFunction
 from ..anchor._structure import ConstantFunction, SelfLoopFunction
 from ..anchor._value import AnchoredValue
+from ..mdp._tabular import solve_bellman
 from ..panel._cells import Cells
 from ..panel._clusters import Clusters
 from ..panel._panel import Panel
@@ -143,11 +143,11 @@ def _table(value, policy, rows: _AnchorRows, own, clusters, cells: Cells) -> np.
     share = rows.weight / np.bincount(source, rows.weight, size)[source]
     pairs = (source[goes], cells.require(rows.next_state))
     moves = sparse.csr_array((share[goes], pairs), (size, size))
-    system = splu(sparse.identity(size, format="csc") - value.discount * moves.tocsc())
     pairs = (np.arange(len(source)), source)
     residual = sparse.csr_array((share * rows.residual, pairs), (len(source), size))
     slope = moves @ _bonus_jacobian(value, policy, cells.states)
-    return system.solve((clusters.sum(residual, at=rows.at) + own @ slope.T).T).T
+    moved = clusters.sum(residual, at=rows.at) + own @ slope.T
+    return solve_bellman(moves, moved.T, discount=value.discount).T
 
 
 def _bonus_jacobian(value: AnchoredValue, policy: PolicyScore, state) -> Any:

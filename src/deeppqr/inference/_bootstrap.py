@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._errors import DataError, DeepPQRError, WeakOverlapWarning
+from .._errors import AbsorbingStateWarning, DataError, DeepPQRError, WeakOverlapWarning
 from .._messages import counted
 from .._random import check_seed
 from ..cluster._cores import Cores
@@ -223,7 +223,8 @@ class _Replicate:
         try:
             with warnings.catch_warnings():
                 # The fit on the panel itself has warned already.
-                warnings.simplefilter("ignore", WeakOverlapWarning)
+                for warned in (WeakOverlapWarning, AbsorbingStateWarning):
+                    warnings.simplefilter("ignore", warned)
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
         # A replicate may lack an action or a state. It is counted as failed and reported,

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._shapes import PerRow, States
 from .._stored import ROLE, stored
+from ._tabular import ROUNDING
 
 
 class Outcomes(NamedTuple):
@@ -18,7 +19,7 @@ class Outcomes(NamedTuple):
     states: Float[np.ndarray, "row outcome state_feature"]
     probability: Float[np.ndarray, "row outcome"]
     rest: PerRow
-    """One less the sum of the probabilities: that of the common draw."""
+    """The probability of the common draw. What is then missing to one is an end."""
 
 
 @stored
@@ -33,7 +34,9 @@ class Law:
         label. It returns the next states, (row, state), where they are certain; or a
         pair of next states (row, outcome, state) and their probabilities (row, outcome)
         where they are finitely many. With `draws`, it is called as
-        `function(states, action, rng)` and returns one sample for each row.
+        `function(states, action, rng)` and returns one sample for each row. The process
+        ends with the probability that the outcomes leave, unless there is a `common` draw,
+        and where a next state is a row of NaN.
     draws
         Average over this many samples, with the same random numbers for every action and
         every call.
@@ -65,7 +68,13 @@ class Law:
                 "`transition` must return next states with one row per state and "
                 f"{state.shape[1]} columns, but their shape is {found.shape}."
             )
-        return Outcomes(found, probability, self._rest(probability, action))
+        rest = self._rest(probability, action)
+        # In place of an end any state will do, as its probability is zero.
+        ends = np.asarray(np.isnan(found).all(axis=2))
+        if ends.any():
+            found = np.where(ends[:, :, None], state[:, None], found)
+            probability = np.where(ends, 0.0, probability)
+        return Outcomes(found, probability, rest)
 
     def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
         answer = self.function(state, action)
@@ -89,17 +98,17 @@ class Law:
 
     def _rest(self, probability: np.ndarray, action: Any) -> np.ndarray:
         rest = 1 - probability.sum(axis=1)
-        wrong = (probability < 0).any(axis=1) | (rest < -1e-8)
-        if self.common is None:
-            wrong = wrong | (rest > 1e-8)
+        wrong = ~((probability >= 0).all(axis=1) & (rest >= -ROUNDING))
         if wrong.any():
             row = int(np.flatnonzero(wrong)[0])
             raise DataError(
-                f"`transition` must give probabilities that sum to one, but those of row "
-                f"{row} under action {action!r} sum to {1 - rest[row]:.6g} "
+                f"`transition` must give probabilities, none negative, that sum to at most "
+                f"one, but those of row {row} under action {action!r} sum to "
+                f"{1 - rest[row]:.6g} with smallest entry {probability[row].min():.3g} "
                 f"({int(wrong.sum())} rows in all)."
             )
-        return np.maximum(rest, 0.0)  # rounding may leave -1e-17
+        # Rounding may leave -1e-17. Without a common draw the rest is an end, worth zero.
+        return np.maximum(rest, 0.0) if self.common is not None else np.zeros(len(rest))
 
     def expect(
         self,

@@ -1,13 +1,21 @@
 """The forward problem with finitely many states: soft value iteration by Newton steps."""
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from jaxtyping import Bool
+from scipy import sparse
+from scipy.sparse.linalg import splu
 from scipy.special import log_softmax, logsumexp
 
-from .._errors import DataError
+from .._errors import AbsorbingStateWarning, DataError
+from .._messages import counted
 from .._shapes import TableActions, TableValues
+
+# Probabilities written with eight decimals count as summing to one.
+ROUNDING = 1e-8
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,7 +24,8 @@ class TabularMDP:
 
     reward: TableActions
     transition: np.ndarray
-    """Probabilities of the next state, shape (state, action, next_state)."""
+    """Probabilities of the next state, shape (state, action, next_state). Where they sum to
+    less than one the process ends with the rest, and nothing is earned from then on."""
     discount: float
     temperature: float = 1.0
 
@@ -84,15 +93,43 @@ def evaluate_policy(mdp: TabularMDP, log_policy: TableActions) -> TableValues:
     entropy = -np.where(policy > 0, policy * np.where(policy > 0, log_policy, 0.0), 0.0)
     flow = (policy * mdp.reward + mdp.temperature * entropy).sum(axis=1)
     moves = np.einsum("sa,sat->st", policy, mdp.transition)
-    # Dense LU: tables have at most thousands of states, and 1 / (1 - discount) up to 1e4
-    # makes iterative solvers slow.
-    return np.linalg.solve(np.eye(len(flow)) - mdp.discount * moves, flow)
+    return solve_bellman(moves, flow, discount=mdp.discount)
 
 
-def check_transition(transition: np.ndarray, **table: np.ndarray) -> None:
+def solve_bellman(moves: Any, target: np.ndarray, *, discount: float) -> np.ndarray:
+    r"""Solve $(I - \gamma P)\,x = b$: all that accumulates along a chain of states.
+
+    Parameters
+    ----------
+    moves
+        $P$, (state, next_state): an array or sparse; or (problem, state, next_state), an
+        array, for many problems at once. A row may sum to less than one: the process ends
+        with the probability that is missing, and nothing accumulates from there on.
+    target
+        $b$, (state) or (state, column), behind the axis of problems where there is one.
+    """
+    # Direct solvers: 1 / (1 - discount) up to 1e4 makes iterative ones slow.
+    system = bellman_system(moves, discount=discount)
+    if sparse.issparse(moves):
+        # A counted law has a few next states per state: sparse LU is exact, stays sparse.
+        return splu(system).solve(target)
+    # As columns: NumPy would read a stack of vectors as one matrix.
+    columns = target if target.ndim == moves.ndim else target[..., None]
+    return np.linalg.solve(system, columns).reshape(target.shape)
+
+
+def bellman_system(moves: Any, *, discount: float) -> Any:
+    """I - discount P, sparse (by columns) where P is."""
+    if not sparse.issparse(moves):
+        return np.eye(moves.shape[-1]) - discount * moves
+    return sparse.identity(moves.shape[0], format="csc") - discount * moves.tocsc()
+
+
+def check_transition(transition: np.ndarray, *, ends=True, **table: np.ndarray) -> None:
     """Refuse a transition law whose rows are not probabilities.
 
-    A table of states and actions, by the name of its argument, says what its shape must be.
+    What a row lacks to one is the chance that the process ends, unless `ends` forbids it.
+    A table of states and actions, by the name of its argument, says what the shape must be.
     """
     for name, values in table.items():
         shape = (*values.shape[-2:], values.shape[-2])
@@ -101,15 +138,44 @@ def check_transition(transition: np.ndarray, **table: np.ndarray) -> None:
                 f"`transition` must have the shape (state, action, next_state) = {shape} "
                 f"to match `{name}`, but it has {transition.shape}."
             )
-    # 1e-8 admits probabilities that were written with eight decimals.
-    wrong = (transition < 0).any(axis=-1) | (np.abs(transition.sum(-1) - 1) > 1e-8)
+    total = transition.sum(axis=-1)
+    # Asked this way round so that NaN, of which nothing is true, is refused too.
+    right = (transition >= 0).all(axis=-1) & (total <= 1 + ROUNDING)
+    wrong = ~right if ends else ~right | (total < 1 - ROUNDING)
     if wrong.any():
         state, action = np.argwhere(wrong)[0]
+        most = "at most one, the rest being the chance of an end" if ends else "one"
         raise DataError(
-            "`transition` must hold probabilities that sum to one over the next state, "
-            f"but those of state {state}, action {action} sum to "
-            f"{transition[state, action].sum():.6g} with smallest entry "
-            f"{transition[state, action].min():.3g} ({int(wrong.sum())} rows in all)."
+            "`transition` must hold probabilities of the next state, none negative, that "
+            f"sum to {most}, but those of state {state}, action {action} sum to "
+            f"{total[state, action]:.6g} with smallest entry "
+            f"{transition[state, action].min():.3g} ({int(wrong.sum())} rows in all). "
+            "Counts become probabilities by `count / count.sum(axis=-1, keepdims=True)`."
+        )
+
+
+def absorbing_states(transition: np.ndarray) -> Bool[np.ndarray, " state"]:
+    """States that others lead to and that are never left, whatever is done there."""
+    stays = (np.einsum("sas->sa", transition) >= 1 - ROUNDING).all(axis=1)
+    # A state that nothing leads to, such as a bandit's only one, is nobody's end.
+    leads = transition.max(axis=1)
+    np.fill_diagonal(leads, 0.0)
+    return stays & leads.any(axis=0)
+
+
+def warn_of_absorbing(transition: np.ndarray, *, stacklevel: int) -> None:
+    """Warn of absorbing states, which are as a rule ends that nobody marked."""
+    found = np.flatnonzero(absorbing_states(transition)).tolist()
+    if found:
+        warnings.warn(
+            f"State {found[0]} of `transition` is never left, whatever is done there "
+            f"({counted(len(found), 'such state')}), and is valued as if decisions went on "
+            "in it forever. If the process ends there, say so with `transition[:, :, "
+            f"{found}] = 0.0`: to enter it is then worth zero. (deeppqr.exact also takes "
+            f"`terminal=np.isin(np.arange({len(transition)}), {found})`.) If decisions do "
+            'go on, `warnings.simplefilter("ignore", deeppqr.AbsorbingStateWarning)`.',
+            AbsorbingStateWarning,
+            stacklevel=stacklevel + 1,
         )
 
 

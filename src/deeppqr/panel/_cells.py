@@ -27,16 +27,19 @@ class Cells:
     def of(cls, state: States) -> "Cells":
         """The distinct rows of `state`."""
         codes = _codes(state)
-        _, first = np.unique(codes, return_index=True)
-        return cls(state[first] + 0.0)  # -0.0 and 0.0 are the same state
+        row = np.zeros(codes.max(initial=-1) + 1, dtype=np.int64)
+        row[codes] = np.arange(len(codes))  # any row of a code will do: they are equal
+        return cls(state[row] + 0.0)  # -0.0 and 0.0 are the same state
 
     def __len__(self) -> int:
         return len(self.states)
 
     def locate(self, state: States) -> Codes:
         """The cell of each state, or -1 where it is none of them."""
-        both = _codes(np.concatenate([self.states, state + 0.0]))
-        known, queried = both[: len(self)], both[len(self) :]
+        known, queried = self.states[:, 0], state[:, 0]
+        if state.shape[1] > 1:  # of one column the values themselves can be searched
+            both = _codes(np.concatenate([self.states, state + 0.0]))
+            known, queried = both[: len(self)], both[len(self) :]
         # A search in sorted codes: a dict over rows would be a Python loop.
         order = np.argsort(known)
         position = np.searchsorted(known, queried, sorter=order)
@@ -93,7 +96,9 @@ def _codes(state: np.ndarray) -> np.ndarray:
     columns' numbers of levels never overflows.
     """
     code = np.zeros(len(state), dtype=np.int64)
-    for column in state.T:
+    for number, column in enumerate(state.T):
         level, inverse = np.unique(column + 0.0, return_inverse=True)
-        _, code = np.unique(code * len(level) + inverse, return_inverse=True)
+        code = code * len(level) + inverse
+        if number:  # of the first column all levels occur: there is nothing to compress
+            _, code = np.unique(code, return_inverse=True)
     return code

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 from scipy.special import log_softmax
 
-from .._errors import AdversarialWarning, DataError
+from .._errors import DataError, NotConvergedWarning
 from .._shapes import PerAction
 from .._stored import stored
 from ..learners._network import Ensemble, Predict, Training, train
@@ -150,7 +150,7 @@ def _warn_of_trouble(panel: Panel, policy: Any, held_out: float) -> None:
             "longer with a lower `learning_rate`, move the generator more often (a "
             'smaller `check_every`), or use policy="network", which maximises the '
             "likelihood directly.",
-            AdversarialWarning,
+            NotConvergedWarning,
             stacklevel=4,
         )
     if entropy < 0.1 * of_shares and held_out < float(shares @ np.exp(shares)):
@@ -158,6 +158,6 @@ def _warn_of_trouble(panel: Panel, policy: Any, held_out: float) -> None:
             f"The policy is nearly deterministic: its entropy is {entropy:.3f}, that of "
             f"the action shares {of_shares:.3f}, and it predicts held-out units worse than "
             'the shares do. Use fewer steps, a smaller network, or policy="network".',
-            AdversarialWarning,
+            NotConvergedWarning,
             stacklevel=4,
         )

@@ -11,7 +11,13 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
 from ..mdp._simulate import draw, generator, simulate
-from ..mdp._tabular import SoftSolution, TabularMDP, check_preferences, solve_soft
+from ..mdp._tabular import (
+    SoftSolution,
+    TabularMDP,
+    check_preferences,
+    check_transition,
+    solve_soft,
+)
 from ..panel._panel import Panel
 
 # The design of [kang2025gladius]: twenty mileages, increments of 1 to 4 with probability
@@ -53,6 +59,10 @@ class TabularWorld(AbstractTabularWorld):
     """A tabular decision problem with its exact solution; states are cell numbers."""
 
     mdp: TabularMDP
+
+    def __post_init__(self):
+        # Units are simulated for the same number of periods: nobody may drop out.
+        check_transition(self.mdp.transition, ends=False)
 
     @property
     def discount(self) -> float:
