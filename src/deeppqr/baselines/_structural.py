@@ -17,7 +17,7 @@ from ..panel._encoding import Encoding
 from ..panel._panel import Panel
 from ..report._estimates import Estimates
 from ..report._layout import WIDTH, listed
-from ..reward._reward_basis import checked_features
+from ..reward._given_basis import checked_features
 from ._baseline import NOTHING
 from ._law import AbstractLaw, AbstractLawFit, CountedLaw, MileageFit
 

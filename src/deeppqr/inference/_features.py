@@ -11,7 +11,7 @@ from .._errors import DataError
 from .._shapes import PerRow, States
 from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
-from ..reward._reward_basis import GivenBasis
+from ..reward._given_basis import GivenBasis
 
 # Columns beyond the features that the specification test uses: more would spread its power
 # over directions that are rarely wrong. The projections of tests/pinned have fewer.
@@ -85,10 +85,10 @@ def _given(function, names, encoding, actions, anchor: int) -> Features:
     own = None if names is None else tuple(names)
     if own is None:
         probe = np.zeros((1, len(encoding.feature_names)))
-        own = tuple(f"theta{i + 1}" for i in range(basis(probe).shape[2]))
+        own = tuple(f"theta{i + 1}" for i in range(basis.design(probe).shape[2]))
 
     def columns(state: np.ndarray) -> np.ndarray:
-        found = basis(state)
+        found = basis.design(state)
         if found.shape[2] != len(own):
             raise DataError(
                 f"`names` must name each of the {found.shape[2]} features that the "

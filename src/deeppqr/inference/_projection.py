@@ -22,6 +22,7 @@ from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._policy import Clipped
+from ..reward._joint_reward import JointReward
 from ..reward._table import TableReward
 from ._bands import normal_interval
 from ._bootstrap import bootstrap, require_model
@@ -182,6 +183,8 @@ def project(
 
 def _influenced(fit: "Fit", panel: Panel, features: Features, min_rows) -> Moments:
     """Rewards cell by cell where clusters are many enough for that, else columns."""
+    if isinstance(fit.reward_function, JointReward):
+        return _coefficient_moments(fit, panel, features)
     if isinstance(bare_reward(fit), TableReward):
         moments = _cell_moments(fit, panel, features, min_rows)
         if moments.clusters > CLUSTERS_PER_MOMENT * len(moments.beta):
@@ -241,6 +244,30 @@ def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
         f"realised rewards Q(s,a) - discount V(s') of {int(rows.sum()):,} decisions on "
         f"{len(beta)} columns; errors by influence functions, {clusters.note}",
         "" if isinstance(fit.estimate.policy, FrequencyPolicy) else PARAMETRIC,
+    )
+
+
+def _coefficient_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
+    """The fitted reward regressed on the columns; it is linear in coefficients whose
+    covariance came with the fit."""
+    reward = fit.reward_function
+    assert isinstance(reward, JointReward)
+    rows = panel.is_transition & (panel.action != reward.anchor) & (panel.weight > 0)
+    state, action, weight = panel.state[rows], panel.action[rows], panel.weight[rows]
+    columns = with_extras(features, state, action, weight)
+    gram = columns.T @ (columns * weight[:, None])
+    pull = np.linalg.solve(gram, (columns * weight[:, None]).T)
+    found = fit.reward(panel.encoding.decode(state))[np.arange(len(state)), action]
+    slopes = fit.temperature * pull @ reward.slopes(state, action)
+    return Moments(
+        pull @ found,
+        slopes @ reward.covariance @ slopes.T,
+        np.eye(len(gram), len(features.names)),
+        gram,
+        Clusters.of(panel).count,
+        f"the fitted reward at {len(state):,} decisions on {len(gram)} columns; errors "
+        "from its coefficients' covariance",
+        PARAMETRIC,
     )
 
 

@@ -1,10 +1,11 @@
-r"""A law of the next state with typical steps, deviations from them, and resets.
+r"""A law of the next state with typical steps, deviations from them, resets and ends.
 
-Under action a each state variable either moves, $s'_j = s_j + \delta_{aj}$, or is drawn
-afresh around a level, plus a deviation whose law does not depend on the state. With a
-probability that depends on the state it is reset instead, to a place that does not depend
-on it. Mileage that grows until the engine is replaced is of this kind, and so is a walk
-in a box that restarts when it would leave the box.
+Under action a each state variable moves, $s'_j = s_j + \delta_{aj}$, or is drawn afresh
+around a level; where the data say so, a smooth function of the state is added to either.
+What is left is a deviation whose law does not depend on the state. With a probability that
+depends on the state it is reset instead, to a place that does not depend on it, or the
+process ends. Mileage that grows until the engine is replaced is of this kind, and so are
+capital that depreciates and a walk in a box that restarts when it would leave the box.
 
 The advantage over a regression is that $E[f(s')|s,a]$ is f itself, evaluated at the few
 places where the step can lead: f need not be approximated as a function of s again.
@@ -12,137 +13,206 @@ places where the step can lead: f need not be approximated as a function of s ag
 
 from dataclasses import dataclass, replace
 
+import jax.random as jr
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Bool, Float
 
-from .._random import numpy_rng
-from .._shapes import Mask, States
+from .._shapes import PerRow, States
 from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..learners._chunks import in_chunks
+from ..learners._ridges import Ridges, penalised_least_squares
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 MOVES, RESETS, ENDS = 0, 1, 2
-# Deviations beyond this many median absolute deviations are resets: four standard
-# deviations of a normal variable. At 12 the rewards of the paper world (p = 2) and of the
-# firms are the same.
-OUTLYING = 6.0
-# Deviations that represent all, and so evaluations of f per action. With 16 the rewards of
-# the firms move by 1e-5 of their standard deviation; the paper world has one deviation.
-MAX_OUTCOMES = 8
-MAX_LANDINGS = 2_000  # evaluations of f for the mean over resets; more add no accuracy
-# Share of the rows that decides between the two models of resets. At 0.4 the rewards of the
-# paper world move by 0.03 of their standard deviation, since fewer rows grow the trees.
-HELD_OUT = 0.2
+# Deviations beyond six median absolute deviations (four standard deviations of a normal
+# variable), and beyond twice the range of the middle eight tenths, are resets. The second
+# rule is for variables on a coarse grid, whose median deviation can be far too small.
+OUTLYING, OUTLYING_RANGE = 6.0, 2.0
+# A smaller share of them beside continuous noise is taken for its tail.
+MIN_RESETS = 0.003
+# Deviations that represent all, and so evaluations of f per action: all distinct ones up
+# to eight, otherwise points that have their mean and covariance.
+MAX_OUTCOMES, LINE_OUTCOMES, MAX_AXES = 8, 7, 4
+MAX_LANDINGS = 4_000  # evaluations of f for the mean over resets; more add no accuracy
+# Every fifth row decides between the two models of resets.
+HELD_OUT = 5
 
 
 @stored
 @dataclass(frozen=True, eq=False)
 class Moves(AbstractTransition):
-    """Typical steps with their deviations, and resets."""
+    """Typical steps with their deviations, resets and ends."""
 
     keeps: Float[np.ndarray, "action state_feature"]
     """One where a variable moves from its old value, zero where it is drawn afresh."""
     step: Float[np.ndarray, "action state_feature"]
+    drift: Ridges
+    """Columns of the state that the smooth part of a step is linear in."""
+    weight: Float[np.ndarray, "action column state_feature"]
     deviation: Float[np.ndarray, "action outcome state_feature"]
     probability: Float[np.ndarray, "action outcome"]
+    share: Float[np.ndarray, "action fate"]
+    """Each action's chances of moving, resetting and ending, over all states."""
     fate: BoostedTrees | None
-    """The chances of moving, resetting and ending; None where every row moved."""
+    """These chances by state, for the actions in `varied`; None where there are none."""
     fate_of_aim: bool
-    """Whether these depend on where a step aims, rather than on where it starts."""
+    """Whether they depend on where a step aims, rather than on where it starts."""
     landing: Float[np.ndarray, "point state_feature"]
     """Where resets landed."""
     low: Float[np.ndarray, " state_feature"]
     high: Float[np.ndarray, " state_feature"]
-    """The range of the states seen: a step never leaves it."""
+    """The range of the states seen: a step without a smooth part never leaves it."""
 
     @classmethod
-    def learn(cls, steps: Steps, *, key: PRNGKeyArray) -> "Moves":
-        rng = numpy_rng(key)
-        shape = (steps.num_actions, steps.state.shape[1])
-        keeps, step = np.zeros(shape), np.zeros(shape)
+    def learn(cls, steps: Steps) -> "Moves":
+        steps = steps.select(steps.weight > 0)
+        number, dim = steps.num_actions, steps.state.shape[1]
+        drift = Ridges.of(steps.state, min(60, 15 * dim))
+        # Next states count: a step out of the range of the states alone is no reset.
+        seen = np.concatenate([steps.state, steps.next_state])
+        bounds = seen.min(axis=0), seen.max(axis=0)
         resets = np.zeros(len(steps.state), dtype=bool)
-        deviations = []
-        for action in range(steps.num_actions):
+        found = []
+        for action in range(number):
             rows = np.flatnonzero((steps.action == action) & ~steps.ends)
-            here, there = steps.state[rows], steps.next_state[rows]
-            if len(rows) == 0:  # the action always ends the process
-                deviations.append((np.zeros((1, shape[1])), np.ones(1)))
-                continue
-            keeps[action], step[action] = _typical_step(here, there)
-            deviation = there - keeps[action] * here - step[action]
-            outlies = _outlying(deviation, np.abs(there).max(axis=0, initial=1.0))
-            resets[rows] = outlies
-            deviations.append(_outcomes(deviation[~outlies], rng))
-        number = max(len(found) for found, _ in deviations)
+            one = _learn_action(
+                steps.state[rows], steps.next_state[rows], steps.weight[rows], drift, bounds
+            )
+            resets[rows] = one.resets
+            found.append(one)
+        most = max(len(one.probability) for one in found)
         pad = lambda part: np.pad(
-            part, [(0, number - len(part))] + [(0, 0)] * (part.ndim - 1)
+            part, [(0, most - len(part))] + [(0, 0)] * (part.ndim - 1)
         )
+        fate = np.where(steps.ends, ENDS, np.where(resets, RESETS, MOVES))
+        share = np.zeros((number, 3))
+        np.add.at(share, (steps.action, fate), steps.weight)
+        total = share.sum(axis=1, keepdims=True)
+        landing = _spaced_by_weight(steps.next_state[resets], steps.weight[resets])
         bare = cls(
-            keeps,
-            step,
-            np.stack([pad(found) for found, _ in deviations]),
-            np.stack([pad(chance) for _, chance in deviations]),
+            np.stack([one.keeps for one in found]),
+            np.stack([one.step for one in found]),
+            drift,
+            np.stack([one.weight for one in found]),
+            np.stack([pad(one.deviation) for one in found]),
+            np.stack([pad(one.probability) for one in found]),
+            np.where(total > 0, share / np.maximum(total, 1e-300), [1.0, 0.0, 0.0]),
             None,
             False,
-            steps.next_state[resets],
-            steps.state.min(axis=0),
-            steps.state.max(axis=0),
+            landing,
+            *bounds,
         )
-        return bare._with_fate(steps, resets, key=key, rng=rng)
+        return bare._with_fate(steps, fate)
 
-    def _with_fate(self, steps: Steps, resets, *, key, rng) -> "Moves":
-        if not (resets.any() or steps.ends.any()):
-            return self
-        fate = np.where(steps.ends, ENDS, np.where(resets, RESETS, MOVES))
-        trees, of_aim = self._learn_fate(steps, fate, key=key, rng=rng)
-        landing = self.landing
-        if len(landing) > MAX_LANDINGS:
-            landing = landing[np.sort(rng.permutation(len(landing))[:MAX_LANDINGS])]
-        return replace(self, fate=trees, fate_of_aim=of_aim, landing=landing)
+    @property
+    def varied(self) -> Bool[np.ndarray, " action"]:
+        """Actions that do not always have the same fate."""
+        return self.share.max(axis=1) < 1
 
-    def _learn_fate(self, steps: Steps, fate, *, key, rng) -> tuple[BoostedTrees, bool]:
-        """The probabilities of moving, resetting and ending.
+    @property
+    def is_smooth(self) -> Bool[np.ndarray, "action state_feature"]:
+        """Variables whose step has a smooth part."""
+        return (self.weight != 0).any(axis=1)
 
-        Either boosted trees on where a step starts, or one tree with exact thresholds on
-        where it aims, which fits walls; the better one on a held-out fifth of the rows.
+    def _with_fate(self, steps: Steps, fate: np.ndarray) -> "Moves":
+        """Chances by state, where an action does not always have the same fate.
+
+        Either one tree with exact thresholds on where a step aims, which fits walls, or
+        boosted trees on where it starts; the better one on every fifth row.
         """
-        out = rng.random(len(fate)) < HELD_OUT
-        number = 3 if steps.ends.any() else 2
-        aimed = self._aimed(steps.state)[np.arange(len(fate)), steps.action]
+        if not self.varied.any():
+            return self
+        rows = np.flatnonzero(self.varied[steps.action])
+        state, action, fate = steps.state[rows], steps.action[rows], fate[rows]
+        weight, number = steps.weight[rows], 3 if steps.ends.any() else 2
+        aimed = self.aimed(state)[np.arange(len(rows)), action]
+        out = np.arange(len(rows)) % HELD_OUT == 0
         tried = []
-        for inputs, learn in (
-            (aimed, BoostedTrees.single),
-            (steps.state, BoostedTrees.fit),
-        ):
-            inputs = np.column_stack([inputs, steps.action])
-            trees = learn(inputs[~out], fate[~out], steps.weight[~out], number, key=key)
+        for start, learn in ((aimed, BoostedTrees.single), (state, BoostedTrees.fit)):
+            inputs = np.column_stack([start, action])
+            # A fixed key: ties between splits are broken the same way for every seed.
+            trees = learn(inputs[~out], fate[~out], weight[~out], number, key=jr.key(0))
             judged = trees.log_prob(inputs[out])[np.arange(out.sum()), fate[out]]
-            tried.append((float(steps.weight[out] @ judged), trees))
-        (with_aim, exact), (with_start, boosted) = tried
-        return (exact, True) if with_aim >= with_start else (boosted, False)
+            tried.append((float(weight[out] @ judged), start, learn))
+        (with_aim, *exact), (with_start, *boosted) = tried
+        of_aim = with_aim >= with_start
+        start, learn = exact if of_aim else boosted
+        inputs = np.column_stack([start, action])
+        trees = learn(inputs, fate, weight, number, key=jr.key(0))
+        return replace(self, fate=trees, fate_of_aim=of_aim)
+
+    def aimed(self, state: States) -> Float[np.ndarray, "row action state_feature"]:
+        """Where each action's typical step leads, without bounds and deviations."""
+        found = state[:, None] * self.keeps + self.step
+        smooth = np.flatnonzero(self.is_smooth.any(axis=1))
+        if len(smooth):
+            columns = self.drift(state)
+            for action in smooth:
+                found[:, action] += columns @ self.weight[action]
+        return found
+
+    def chances(self, state: States, aimed=None) -> Float[np.ndarray, "row action fate"]:
+        """The chances of moving, resetting and ending."""
+        chance = np.repeat(self.share[None], len(state), axis=0)
+        if self.fate is None:
+            return chance
+        acts = np.flatnonzero(self.varied)
+        if self.fate_of_aim:
+            start = (self.aimed(state) if aimed is None else aimed)[:, acts]
+        else:
+            start = np.repeat(state[:, None], len(acts), axis=1)
+        label = np.broadcast_to(acts[:, None].astype(float), (*start.shape[:2], 1))
+        inputs = np.concatenate([start, label], axis=2).reshape(-1, state.shape[1] + 1)
+        found = np.exp(self.fate.log_prob(inputs)).reshape(*start.shape[:2], -1)
+        chance[:, acts] = 0.0
+        chance[:, acts, : found.shape[2]] = found
+        return chance
+
+    def outcomes(self, state: States) -> "Places":
+        """Where each action may lead."""
+        aimed = self.aimed(state)
+        chance = self.chances(state, aimed)
+        places = np.clip(aimed, self.low, self.high)[:, :, None] + self.deviation
+        # Into the range of the data where steps are typical ones: f was fitted there. Where
+        # they have a smooth part, cutting off the tails would move the mean.
+        bounded = np.clip(places, self.low, self.high)
+        places = np.where(self.is_smooth[:, None], places, bounded)
+        weight = chance[:, :, MOVES, None] * self.probability
+        return Places(places, weight, chance[:, :, RESETS])
 
     def ahead(self, function: StateFunction) -> "MovedAhead":
         # Without resets the mean has weight zero; any state of the right width will do.
         places = self.landing if len(self.landing) else self.low[None]
-        landed = in_chunks(function, places).mean(axis=0)
-        return MovedAhead(self, function, landed)
+        return MovedAhead(self, function, in_chunks(function, places).mean(axis=0))
 
-    def _aimed(self, state) -> Float[np.ndarray, "row action state_feature"]:
-        """Where each action's typical step leads, without the bounds of the state space."""
-        return state[:, None] * self.keeps + self.step
 
-    def chances(self, state) -> Float[np.ndarray, "row action fate"]:
-        """The chances of moving, resetting and ending."""
-        rows, number = len(state), len(self.keeps)
-        if self.fate is None:
-            return np.broadcast_to([1.0, 0.0, 0.0], (rows, number, 3))
-        action = np.broadcast_to(np.arange(number)[:, None], (rows, number, 1))
-        start = np.broadcast_to(state[:, None], (rows, number, state.shape[1]))
-        inputs = self._aimed(state) if self.fate_of_aim else start
-        inputs = np.concatenate([inputs, action], axis=2)
-        found = np.exp(self.fate.log_prob(inputs.reshape(rows * number, inputs.shape[2])))
-        return np.pad(found, [(0, 0), (0, 3 - found.shape[1])]).reshape(rows, number, 3)
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Where each action may lead, with what probability, and the chance of a reset.
+
+    What is missing to one is the chance of an end.
+    """
+
+    states: Float[np.ndarray, "row action outcome state_feature"]
+    weight: Float[np.ndarray, "row action outcome"]
+    reset: Float[np.ndarray, "row action"]
+
+    def expect(self, values: np.ndarray, landed: np.ndarray) -> np.ndarray:
+        """E[f] from f at the places, (row * action * outcome, column), and at resets."""
+        rows, number, outcomes = self.weight.shape
+        values = values.reshape(rows, number, outcomes, -1)
+        weight = self.weight.astype(values.dtype)
+        expected = weight[:, :, 0, None] * values[:, :, 0]
+        for outcome in range(1, outcomes):
+            expected += weight[:, :, outcome, None] * values[:, :, outcome]
+        at = np.nonzero(self.reset)
+        expected[at] += self.reset[at][:, None].astype(values.dtype) * landed
+        return expected
+
+    @property
+    def flat(self) -> States:
+        return self.states.reshape(-1, self.states.shape[-1])
 
 
 @stored
@@ -159,52 +229,123 @@ class MovedAhead(AbstractAhead):
         return in_chunks(self._expect, state)
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
-        moves = self.moves
-        chance = moves.chances(state)
-        aimed = moves._aimed(state)
-        expected = chance[:, :, RESETS, None] * self.landed
-        for outcome in range(moves.deviation.shape[1]):
-            used = np.flatnonzero(moves.probability[:, outcome] > 0)
-            # Into the range of the data: f was fitted there, and a step at its edge would
-            # otherwise be extrapolated.
-            places = np.clip(
-                aimed[:, used] + moves.deviation[used, outcome], moves.low, moves.high
-            )
-            values = self.function(places.reshape(-1, places.shape[2]))
-            values = values.reshape(len(state), len(used), len(self.landed))
-            weight = chance[:, used, MOVES] * moves.probability[used, outcome]
-            expected[:, used] += weight[:, :, None] * values
-        return expected
+        places = self.moves.outcomes(state)
+        return places.expect(self.function(places.flat), self.landed)
 
 
-def _typical_step(here: np.ndarray, there: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Whether each variable moves or is drawn afresh, and its typical step or level."""
+@dataclass(frozen=True, eq=False)
+class _ActionSteps:
+    """What one action does to the state."""
+
+    keeps: np.ndarray
+    step: np.ndarray
+    weight: np.ndarray
+    deviation: np.ndarray
+    probability: np.ndarray
+    resets: np.ndarray
+
+
+def _learn_action(here: States, there: States, weight: PerRow, drift: Ridges, bounds):
+    """Typical steps of one action: a move or a draw for each variable, and its drift."""
+    dim, number = here.shape[1], len(here)
+    smooth = np.zeros((drift.width, dim))
+    if weight.sum() <= 0:  # the action always ends the process
+        none = np.zeros(dim)
+        return _ActionSteps(none, none, smooth, np.zeros((1, dim)), np.ones(1), weight > 0)
     # Medians and mean absolute deviations: resets are outliers and must not count.
     moved, fresh = np.median(there - here, axis=0), np.median(there, axis=0)
-    spread_moved = np.abs(there - here - moved).mean(axis=0)
-    spread_fresh = np.abs(there - fresh).mean(axis=0)
-    keeps = spread_moved < spread_fresh
-    return keeps.astype(np.float64), np.where(keeps, moved, fresh)
+    keeps = np.abs(there - here - moved).mean(axis=0) < np.abs(there - fresh).mean(axis=0)
+    step = np.where(keeps, moved, fresh)
+    deviation = there - np.clip(keeps * here + step, *bounds)
+    # Steps without noise have a limit of zero; the second term is for rounding.
+    size = np.abs(there).max(axis=0, initial=1.0)
+    outlies, noisy = _outlying(deviation, size)
+    columns = drift(here)
+    if number < 3 * drift.width:
+        columns[:, drift.linear :] = 0.0
+    for attempt in range(2):
+        if outlies.mean() > 0.5 or (noisy and outlies.mean() < MIN_RESETS):
+            outlies = np.zeros(number, dtype=bool)
+        inside = ~outlies & (weight > 0)
+        smooth = _drift(columns[inside], deviation[inside], weight[inside], size, drift)
+        if attempt == 1 or not (outlies.any() and smooth.any()):
+            break
+        # A drift may explain what looked like resets.
+        outlies &= _outlying(deviation - columns @ smooth, size)[0]
+    left = (deviation - columns @ smooth)[inside]
+    found, chance = _outcomes(left, weight[inside])
+    return _ActionSteps(keeps.astype(float), step, smooth, found, chance, outlies)
 
 
-def _outlying(deviation: States, size: np.ndarray) -> Mask:
-    """Rows in which some variable is too far from its typical step to belong to it."""
+def _spaced_by_weight(state: States, weight: PerRow) -> States:
+    """Up to `MAX_LANDINGS` of some states, each as often as its weight says."""
+    if len(state) == 0 or (len(state) <= MAX_LANDINGS and np.ptp(weight) == 0):
+        return state
+    share = np.cumsum(weight) / weight.sum()
+    at = np.searchsorted(share, (np.arange(MAX_LANDINGS) + 0.5) / MAX_LANDINGS)
+    return state[np.minimum(at, len(state) - 1)]
+
+
+def _outlying(deviation: States, size: np.ndarray) -> tuple[np.ndarray, bool]:
+    """Rows in which a variable is too far from its typical step, and whether any varies."""
     distance = np.abs(deviation)
-    # The second term for steps without noise, where the median deviation is zero.
-    limit = OUTLYING * np.median(distance, axis=0) + 1e-9 * size
-    return np.any(distance > limit, axis=1)
+    low, high = np.quantile(deviation, [0.1, 0.9], axis=0)
+    limit = np.maximum(
+        OUTLYING * np.median(distance, axis=0), OUTLYING_RANGE * (high - low)
+    )
+    outlies = np.any(distance > limit + 1e-9 * size, axis=1)
+    return outlies, bool((limit > 1e-8 * size).any())
 
 
-def _outcomes(deviation: np.ndarray, rng) -> tuple[np.ndarray, np.ndarray]:
+def _drift(columns, deviation, weight, size, drift: Ridges) -> np.ndarray:
+    """Coefficients of the smooth part of the steps; zero for variables without one."""
+    found = np.zeros((drift.width, deviation.shape[1]))
+    varies = np.flatnonzero(deviation.std(axis=0) > 1e-9 * size)
+    number, dim = len(deviation), deviation.shape[1]
+    if len(varies) == 0 or number <= 4 * (1 + dim):
+        return found
+    target = deviation[:, varies]
+    fitted = penalised_least_squares(columns, target, weight, drift.linear)
+    left = ((target - columns @ fitted) ** 2 * weight[:, None]).sum(axis=0)
+    mean = np.average(target, axis=0, weights=weight)
+    whole = ((target - mean) ** 2 * weight[:, None]).sum(axis=0)
+    # Schwarz's criterion with about as many coefficients as the drift uses.
+    gain = number * (np.log(whole) - np.log(np.maximum(left, 1e-300)))
+    used = gain > (dim + 5) * np.log(number)
+    found[:, varies[used]] = fitted[:, used]
+    return found
+
+
+def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.ndarray]:
     """A few deviations that represent all, and their probabilities.
 
-    All distinct ones if they are few; otherwise a sample, shifted so that its mean is that
-    of all rows: expectations of linear functions are then exact.
+    All distinct ones if they are few; along a line the middles of seven equal parts; else
+    two points on each principal axis, which have the mean and covariance of all.
     """
     # Rounded, because differences such as 0.3 - 0.2 come out in several last digits.
-    rounded, count = np.unique(deviation.round(9), axis=0, return_counts=True)
+    rounded, at = np.unique(deviation.round(9), axis=0, return_inverse=True)
     if len(rounded) <= MAX_OUTCOMES:
-        return rounded, count / count.sum()
-    picked = deviation[rng.permutation(len(deviation))[:MAX_OUTCOMES]]
-    picked = picked + (deviation.mean(axis=0) - picked.mean(axis=0))
-    return picked, np.full(MAX_OUTCOMES, 1 / MAX_OUTCOMES)
+        chance = np.bincount(at.reshape(-1), weight, len(rounded))
+        return rounded, chance / chance.sum()
+    mean = np.average(deviation, axis=0, weights=weight)
+    centred = deviation - mean
+    size = np.sqrt(np.average(centred**2, axis=0, weights=weight))
+    size = np.where(size > 0, size, 1.0)
+    scaled = centred / size
+    variance, axes = np.linalg.eigh((scaled * weight[:, None]).T @ scaled / weight.sum())
+    variance, axes = variance[::-1], axes[:, ::-1]
+    held = np.cumsum(variance) / variance.sum()
+    number = min(MAX_AXES, int(np.searchsorted(held, 0.95)) + 1)
+    if number == 1:
+        along = scaled @ axes[:, 0]
+        order = np.argsort(along)
+        share = np.cumsum(weight[order]) - 0.5 * weight[order]
+        parts = (np.arange(LINE_OUTCOMES) + 0.5) / LINE_OUTCOMES * weight.sum()
+        middles = np.interp(parts, share, along[order])
+        size_along = np.sqrt(variance[0])
+        middles = (middles - middles.mean()) * size_along / max(middles.std(), 1e-12)
+        points = middles[:, None] * axes[:, 0]
+    else:
+        reach = np.sqrt(number * variance[:number])[:, None] * axes[:, :number].T
+        points = np.concatenate([reach, -reach])
+    return mean + points * size, np.full(len(points), 1 / len(points))

@@ -1,9 +1,4 @@
-"""Expectations one step ahead by ridge regression on features of the state.
-
-The policy's log-odds are not among the features. A flexible policy overfits the actions in
-the rows it was fitted on; with its log-odds as features, the expectation at a row's state
-would depend on the row's action, and held-out units would no longer be held out.
-"""
+"""Expectations one step ahead by ridge regression on features of the state."""
 
 from dataclasses import dataclass
 
@@ -11,14 +6,16 @@ import numpy as np
 from jaxtyping import Float
 
 from .._stored import stored
-from ..learners._basis import AbstractFeatures, RandomFeatures, penalty
+from ..learners._basis import penalty
 from ..learners._chunks import in_chunks
+from ..learners._ridges import Ridges
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 # In pseudo-rows: as much as a hundred rows at zero. At 200 the paper world (p = 2, 2,000
 # decisions) chooses "moves and regression" over "moves", and rewards move by 0.28 of their
 # standard deviation (another seed moves them by 0.32); the firms' move by 3e-4.
 RIDGE = 100.0
+NUM_RIDGES = 150
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +23,15 @@ class Regression(AbstractTransition):
     """One ridge regression per action of f(s'), or of another law's residuals."""
 
     steps: Steps
-    features: AbstractFeatures
+    features: Ridges
     base: AbstractTransition | None = None
     """A law whose errors are regressed; without one, f(s') itself."""
 
     @classmethod
-    def learn(cls, steps: Steps, *, key, base=None) -> "Regression":
-        return cls(steps, RandomFeatures().fit(steps.state, _no_policy, key=key), base)
+    def learn(cls, steps: Steps, *, base=None) -> "Regression":
+        # One ridge function for every five rows at most.
+        number = min(NUM_RIDGES, len(steps.state) // 5)
+        return cls(steps, Ridges.of(steps.state, number), base)
 
     def ahead(self, function: StateFunction) -> "RegressedAhead":
         steps, base = self.steps, None
@@ -41,7 +40,7 @@ class Regression(AbstractTransition):
             base = self.base.ahead(function)
             taken = np.arange(len(target)), steps.action
             target = target - base(steps.state)[taken]
-        columns = self.features(steps.state, _no_policy(steps.state))
+        columns = self.features(steps.state)
         number = columns.shape[1]
         theta = np.zeros((steps.num_actions, number, target.shape[1]))
         for action in range(steps.num_actions):
@@ -59,7 +58,7 @@ class Regression(AbstractTransition):
 class RegressedAhead(AbstractAhead):
     """A linear function of features per action, on top of another expectation."""
 
-    features: AbstractFeatures
+    features: Ridges
     theta: Float[np.ndarray, "action feature column"]
     base: AbstractAhead | None
 
@@ -67,13 +66,9 @@ class RegressedAhead(AbstractAhead):
         return in_chunks(self._expect, state)
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
-        columns = self.features(state, _no_policy(state))
+        columns = self.features(state)
         number, _, width = self.theta.shape
         flat = np.moveaxis(self.theta, 0, 1).reshape(-1, number * width)
         # One product for all actions instead of one for each.
         expected = (columns @ flat).reshape(len(state), number, width)
         return expected if self.base is None else expected + self.base(state)
-
-
-def _no_policy(state: np.ndarray) -> Float[np.ndarray, "row none"]:
-    return np.zeros((len(state), 0))

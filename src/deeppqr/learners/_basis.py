@@ -11,7 +11,6 @@ from jaxtyping import Float, PRNGKeyArray
 from .._shapes import PerAction, States
 from .._stored import stored
 from ..panel._cells import Cells
-from ._network import Ensemble
 from ._scaling import Scaling
 
 LogProb = Callable[[np.ndarray], np.ndarray]
@@ -88,19 +87,6 @@ class RidgeFeatures(AbstractFeatures):
     def __call__(self, state, log_prob):
         standard = self.scaling(self.columns(state, log_prob))
         return np.concatenate([np.ones((len(state), 1)), standard], axis=1)
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class HiddenFeatures(AbstractFeatures):
-    """Features with the hidden units of trained networks beside them."""
-
-    features: AbstractFeatures
-    networks: Ensemble
-
-    def __call__(self, state, log_prob):
-        hidden = self.networks.hidden(state)
-        return np.concatenate([self.features(state, log_prob), hidden], axis=1)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ from ._trees import Nodes, Trees, sklearn_nodes
 
 # The exported trees must reproduce scikit-learn's probabilities to TOL on CHECKED rows.
 TOL, CHECKED = 1e-9, 1_000
+# Trees up to which columns are compared one split at a time.
+FEW_TREES = 3
 # Rows held out for early stopping where no units are: scikit-learn's default. At 0.2
 # rewards on the paper world move by 0.005 of their standard deviation.
 VALIDATION = 0.1
@@ -154,7 +156,8 @@ class BoostedTrees:
         return log_prob
 
     def _scores(self, inputs: np.ndarray) -> np.ndarray:
-        if self._masked is not None:
+        # A tree or two are quicker without a compiled function and its padding.
+        if len(self.trees) > FEW_TREES and self._masked is not None:
             return add_trees(self._masked, self.baseline, inputs).T
         scores = np.tile(self.baseline[:, None], len(inputs))
         for tree, rows, value in self.trees.values(inputs, self.value):

@@ -30,7 +30,9 @@ def summarise(fit: "Fit") -> str:
     titles = {"policy": "P policy", "anchor_value": "Q anchor", "reward": "R reward"}
     stages, diagnostics = [], []
     for stage, title in titles.items():
-        note = f"{fit.stages[stage]} [{seconds[stage]:.1f} s]"
+        # Joint estimation finds Q with the reward: that stage has no time of its own.
+        spent = f" [{seconds[stage]:.1f} s]" if stage in seconds else ""
+        note = f"{fit.stages[stage]}{spent}"
         stages += labelled(f"{title}  ", note)
     for figure in fit.diagnostics:
         diagnostics.append(f"{figure.name:<20}{figure.value:>10.4g}  {figure.verdict}")

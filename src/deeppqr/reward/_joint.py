@@ -1,292 +1,433 @@
 r"""Joint estimation: the reward by likelihood, with the value that follows from it.
 
-$$\hat\theta = \arg\max_\theta \sum_i \log\,\mathrm{softmax}\{
-[r_\theta(s_i,\cdot) + \gamma E[V_\theta(s')|s_i,\cdot]]/\alpha\}_{a_i},
-\qquad r_\theta(s,a^A) = g(s),$$
+The reward is $r_\theta(s,a) = r_0(s,a) + \psi(s,a)'\theta$ with $\psi(s,a^A) = 0$ and $r_0$
+the anchor's reward; its value solves the agent's problem under a law learned from the panel
+(`_value_problem.py`), and $\theta$ maximises the likelihood of the decisions
+(`_rounds.py`), penalised as its evidence says. One model gives reward, Q, V and policy.
 
-where $V_\theta$ is the value of following the estimated policy and earning $r_\theta$.
-$r_\theta$ is linear in $\theta$, hence so is $V_\theta$, and the likelihood is concave:
-one linear solve and one multinomial logit, neither of which can diverge. An error in the
-policy moves the value to second order only, because the policy maximises it.
-
-What is not linear is learned in rounds between the solves: the direction of the state
-along which the reward bends, from the gradients of the round before; and features of the
-value, as the hidden units of networks trained on the value of the round before.
+The reward's terms are lines, bends, products and ridges of the state by action; those that
+the data do not ask for are dropped. Stages go from few rows and lines to all rows and all
+terms, each starting from the one before. Nothing is random.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.random as jr
 import numpy as np
-from jaxtyping import Float
 
 from .._errors import DataError
-from .._random import numpy_rng
 from .._shapes import PerAction, States
-from .._stored import stored
-from ..anchor._value import AnchoredValue
-from ..law._choice import learn_transition
+from ..anchor._anchor_reward import AnchorReward
+from ..anchor._problem import AnchorSolution
+from ..law._choice import Learned, learn_transition
+from ..law._moves import Moves
+from ..law._survival import Survival
 from ..law._table import Table
-from ..law._transition import AbstractTransition
-from ..learners._basis import AbstractFeatures, HiddenFeatures, Indicators, RandomFeatures
-from ..learners._chunks import in_chunks
-from ..learners._network import Training, squared_error, train
-from ..panel._clusters import unit_folds
+from ..learners._chunks import row_slices
+from ..learners._ridge_logit import best_penalty, log_evidence
+from ..learners._smooth_basis import SmoothBasis, smooth_basis
+from ..panel._cells import Cells
 from ..panel._panel import Panel
-from ._complexity import choose_grouping, choose_level
+from ..policy._policy import AbstractPolicy
+from ..progress import track
 from ._decisions import Decisions
-from ._evaluation import OneStep, PolicyEvaluation, Projected
-from ._refined import refine
-from ._regression import RE
-from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
-from ._reward_basis import (
-    GivenBasis,
-    RewardBasis,
-    bends_along,
-    linear_basis,
-    steepest_directions,
-    with_random_bends,
-)
-from ._ridge_logit import Choices, fit_ridge_logit
+from ._given_basis import GivenBasis
+from ._held_out import HeldOut, judge
+from ._joint_covariance import coefficient_covariance
+from ._joint_reward import JointReward, implied_value
+from ._reward import AbstractRewardEstimator, RewardFit
+from ._rounds import Fitted, maximise, num_groups, start_from_policy
+from ._value_function import ValueFeatures, value_features
+from ._value_problem import ValueProblem, pose_value_problem
 
-# Folds of units on which the reward's complexity is chosen. With ten, rewards move by 0.002
-# of their standard deviation on the paper world, 0.03 on the random table and 0.0003 on
-# Rust's group 4; the firms get slopes in the state, which moves theirs by 0.27.
-FOLDS = 5
-# Numbers in the logit's design, which is 640 MB in float64 and is copied for each fold's
-# fit; decisions beyond it are thinned out evenly, and the note says so.
-MAX_ENTRIES = 80_000_000
-# States at which the value's equation is solved, evenly spaced among the decisions. With
-# 300 features this is 80 rows for each.
-MAX_STATES = 25_000
+# Rows of the first stage, where lines and terms are chosen.
+FIRST_ROWS = 12_500
+# Numbers in E[phi(s')|s,a], kept in float32: 600 MB.
+MAX_NUMBERS = 150_000_000
+# A term with fewer effective coefficients is dropped; constants always stay.
+ASKED_FOR = 0.5
+# Turns of the learned direction, each worth at least this many nats.
+MAX_TURNS, TURN_GAIN = 4, 2.0
+# Evidence, in nats, for a penalty on every variable's lines over one on all.
+OWN_PENALTIES = 3.0
+# The same for a family of terms over a simpler one.
+FAMILY = 3.0
 
 
 @dataclass(frozen=True)
 class Joint(AbstractRewardEstimator):
-    """The reward by maximum likelihood, its value following from it over all rows.
+    """The reward by maximum likelihood, with its value, its policy and standard errors.
 
     Parameters
     ----------
     features
         What the reward is known to be linear in: a function of an array of the state
         columns to (row, action, feature), actions in the order of the panel's. The
-        anchor's are not used. Without it the reward is linear in the state, with bends
-        along learned directions, as complex as held-out units support.
-    rounds
-        Rounds in which directions and features of the value are learned.
+        anchor's are not used. Without it the reward is a sum of smooth terms.
     rows
-        Decisions used in these rounds; the last estimate uses all, unless the design
-        would be too large for the memory: then some, evenly spaced, and the note says so.
-    training
-        The networks whose hidden units become features of the value; None for random
-        features alone, which is several times faster.
+        Decisions on which rounds are made; beyond them one more step uses all.
     moves
         Whether a law of typical steps, walls and resets is among those tried for the next
         state. The paper's synthetic world moves in just this way.
 
     References
     ----------
-    [aguirregabiria2002npl]; [adusumilli2019tdccp].
+    [aguirregabiria2002npl]; [rust1987bus]; [mackay1992evidence].
     """
 
     features: Callable[[np.ndarray], Any] | None = None
-    # Four rounds move rewards on the paper world by 0.01 of their standard deviation, take
-    # 2.2 times as long, and change nothing on the random table and Rust's group 4.
-    rounds: int = 2
-    rows: int = 12_500
-    training: Training | None = field(default_factory=lambda: Training(members=2))
+    rows: int = 50_000
     moves: bool = True
 
     def __post_init__(self):
-        if self.rounds < 1:
-            raise DataError(f"`rounds` must be at least 1, but it is {self.rounds}.")
-
-    @property
-    def is_affine(self) -> bool:
-        return self.features is None
-
-    def known_part(self):
-        return RE()
+        if self.rows < 1:
+            raise DataError(f"`rows` must be at least 1, but it is {self.rows}.")
 
     def fit(self, panel, value, *, key):
-        key_folds, key_law, key_features, key_bends, key_train = jr.split(key, 5)
-        learned = learn_transition(panel, value.policy, key=key_law, moves=self.moves)
-        fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))
-        task = _Task(panel, value, learned.law, Decisions.of(panel, fold))
-        exact = isinstance(learned.law, Table)
-        # With few distinct states the random features already fit V, or a table is exact.
-        training = None if exact or task.decisions.pooled else self.training
-        start = (Indicators() if exact else RandomFeatures()).fit(
-            panel.state, value.policy.log_prob, key=key_features
-        )
-        if self.features is not None:
-            basis = GivenBasis.of(panel, self.features, value.anchor)
-        else:
-            basis = linear_basis(panel, value.anchor)
-        problem = task.build_logit(basis, start, rows=self.rows)
-        if isinstance(basis, RewardBasis):
-            basis = choose_grouping(problem.choices, basis, problem.decisions.fold)
-            problem = problem.narrowed(basis)
-        for turn in range(self.rounds):
-            fit = fit_ridge_logit(problem.choices, basis.group)
-            columns = start
-            if training is not None:
-                hidden = task.train(problem, fit.theta, training, key_train, turn)
-                columns = HiddenFeatures(start, hidden)
-            if isinstance(basis, RewardBasis):
-                direction = steepest_directions(basis, fit.theta, problem.decisions.state)
-                basis = bends_along(basis, panel.state, direction)
-            # Random directions join only in the last round: they have no part in finding
-            # the learned one.
-            last = turn == self.rounds - 1
-            if last and isinstance(basis, RewardBasis):
-                basis = with_random_bends(basis, panel.state, key=key_bends)
-            problem = task.build_logit(basis, columns, rows=None if last else self.rows)
-        chosen = choose_level(problem.choices, basis, problem.decisions.fold)
-        reward = BasisReward(basis, chosen.theta)
-        refined = refine(value, reward, problem.ahead(chosen.theta))
-        held_out = np.full(len(panel), np.nan)
-        held_out[problem.decisions.panel_row] = chosen.held_out[problem.decisions.at]
-        used, there = len(problem.decisions.state), len(task.decisions.state)
-        thinned = "" if used == there else f" on {used:,} of {there:,} decisions"
-        note = f"joint{thinned}: {chosen.note}; {learned.note}"
-        return RewardFit(reward, note, refined, held_out, problem.one_step(chosen.theta))
+        del key
+        return self.estimate(
+            panel,
+            value.policy,
+            value.anchor_reward,
+            value.anchor,
+            discount=value.discount,
+            temperature=value.temperature,
+        )[0]
+
+    def estimate(
+        self,
+        panel: Panel,
+        policy: AbstractPolicy,
+        anchor_reward: AnchorReward,
+        anchor: int,
+        *,
+        discount: float,
+        temperature: float,
+    ) -> tuple[RewardFit, AnchorSolution]:
+        """The reward with the value that follows from it, started at a policy."""
+        with track("Reward and value", 6) as progress:
+            progress.advance(note="where actions lead")
+            learned = learn_transition(panel, moves=self.moves)
+            task = _Task(
+                panel, anchor_reward, anchor, discount, temperature, learned, self.features
+            )
+            progress.advance(note="lines")
+            found = task.first_stage(policy)
+            progress.advance(note="terms")
+            found = task.curved_stage(found, self.rows)
+            progress.advance(note="all decisions")
+            found = task.final_step(found)
+            progress.advance(note="held-out decisions")
+            held_out = judge(found.problem, found.fit, task.decisions.fold[found.rows])
+            if held_out.factor < 1:
+                found = task.shrunk(found, held_out)
+            progress.advance(note="standard errors")
+            return task.finish(found, held_out)
 
 
-@stored
 @dataclass(frozen=True, eq=False)
-class BasisReward(AbstractReward):
-    """A reward linear in features, in units of the temperature; the anchor earns g."""
+class _Found:
+    """An estimate with the rows and the value it was found on."""
 
-    basis: RewardBasis | GivenBasis
-    theta: Float[np.ndarray, " feature"]
-
-    def __call__(self, state, value):
-        reward = value.temperature * (self.basis(state) @ self.theta)
-        reward[:, value.anchor] += value.anchor_reward(state)
-        return reward
-
-
-@stored
-@dataclass(frozen=True, eq=False)
-class RewardGains:
-    """The expected flow of a step under the policy, in units of the temperature.
-
-    A column for each feature of the reward and one for the rest: the policy's entropy
-    and the anchor's known reward. With `theta`, their sum.
-    """
-
-    basis: RewardBasis | GivenBasis
-    value: AnchoredValue
-    theta: Float[np.ndarray, " feature"] | None = None
-
-    def __call__(
-        self, state: States, log_prob: PerAction
-    ) -> Float[np.ndarray, "row column"]:
-        value, prob = self.value, np.exp(log_prob)
-        known = value.anchor_reward(state) / value.temperature
-        rest = prob[:, value.anchor] * known - (prob * log_prob).sum(axis=1)
-        features = np.einsum("ra,rak->rk", prob, self.basis(state))
-        if self.theta is not None:
-            return (features @ self.theta + rest)[:, None]
-        return np.concatenate([features, rest[:, None]], axis=1)
+    problem: ValueProblem
+    fit: Fitted
+    rows: np.ndarray
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
 class _Task:
-    """The inputs that stay the same in all rounds."""
+    """The inputs that stay the same in all stages."""
 
     panel: Panel
-    value: AnchoredValue
-    law: AbstractTransition
-    decisions: Decisions
+    anchor_reward: AnchorReward
+    anchor: int
+    discount: float
+    temperature: float
+    learned: Learned
+    features: Callable | None
 
-    @property
-    def evaluation(self) -> PolicyEvaluation:
-        state = self.decisions.state
-        state = state[:: max(1, len(state) // MAX_STATES)]
-        return PolicyEvaluation(self.value.policy, self.law, state, self.value.discount)
+    def __post_init__(self):
+        panel = self.panel
+        # Every fifth unit in turn; blocks of rows where units are few.
+        fold = panel.unit % 5
+        if panel.num_units < 5:
+            fold = np.arange(len(panel)) * 5 // len(panel)
+        taken = (panel.action == self.anchor) & panel.is_transition
+        ends = bool(taken.any() and panel.terminal[taken].mean() > 0.5)
+        cells = None
+        if isinstance(self.learned.law, Table):
+            cells = self.learned.law.cells
+        object.__setattr__(self, "decisions", Decisions.of(panel, fold))
+        object.__setattr__(self, "anchor_ends", ends)
+        object.__setattr__(self, "cells", cells)
 
-    def build_logit(
-        self, basis: RewardBasis | GivenBasis, features: AbstractFeatures, *, rows
-    ) -> "_LogitProblem":
-        """The logit in which every feature of the reward comes with its continuation."""
-        gains = RewardGains(basis, self.value)
-        projected = self.evaluation.project(gains, features)
-        ahead = self.law.ahead(self.evaluation.step(gains, projected))
-        width = len(basis.group)
-        most = MAX_ENTRIES // (self.panel.num_actions * width)
-        decisions = self.decisions.thinned(min(most, rows or most))
-        discount, anchor = self.value.discount, self.value.anchor
+    decisions: Decisions = None  # type: ignore[assignment]
+    anchor_ends: bool = False
+    cells: Cells | None = None
 
-        def columns(state: np.ndarray) -> np.ndarray:
-            found = discount * ahead(state)
-            found[:, :, :-1] += basis(state)
-            found[:, anchor, -1] += self.value.anchor_reward(state) / self.value.temperature
-            # Differences to the anchor: softmax does not change, and its reward is known.
-            return found - found[:, [anchor]]
+    def default_reward(self, state: States) -> PerAction:
+        """What estimates are shrunk towards, in units of the temperature."""
+        known = self.anchor_reward(state) / self.temperature
+        found = np.repeat(known[:, None], self.panel.num_actions, axis=1)
+        if self.features is not None:  # a user's features are all there is
+            found = np.zeros_like(found)
+        elif self.anchor_ends and not self.anchor_reward.is_zero:
+            # One payment at the end is worth a share of it in every period before.
+            column = lambda at: self.anchor_reward(at)[:, None] / self.temperature
+            found = found - self.discount * self.learned.law.ahead(column)(state)[:, :, 0]
+        found[:, self.anchor] = known
+        return found
 
-        found = in_chunks(columns, decisions.state)
-        choices = Choices(
-            found[:, :, :-1], found[:, :, -1], decisions.action, decisions.weight
-        )
-        return _LogitProblem(self, basis, projected, decisions, choices)
-
-    def train(self, problem: "_LogitProblem", theta, training: Training, key, turn: int):
-        """Networks that imitate the value just found, for their hidden units."""
-        state = self.panel.state
-        target = in_chunks(problem.one_step(theta), state)[:, 0]
-        # Standardised for float32; only hidden units are used, so no scale is undone.
-        level, unit = float(target.mean()), float(target.std()) or 1.0
-        return train(
+    def pose(self, rows: np.ndarray, features: ValueFeatures, neighbours=None):
+        """The value's problem at some of the decisions."""
+        part = self.decisions
+        state = part.state[rows]
+        return pose_value_problem(
             state,
-            (target - level) / unit,
-            self.panel.weight,
-            # Rows and not units: the target is computed from the state, without noise
-            # that the rows of a unit could share.
-            np.arange(len(state)) % FOLDS,
-            loss=squared_error,
-            num_outputs=1,
-            training=training,
-            key=jr.fold_in(key, turn),
-            label="Value features",
+            part.action[rows],
+            part.weight[rows],
+            self.learned.law,
+            features,
+            self.default_reward(state),
+            self.discount,
+            neighbours=neighbours,
         )
 
-
-@dataclass(frozen=True, eq=False)
-class _LogitProblem:
-    """A logit ready to be fitted, and the values that lead back from its coefficients."""
-
-    task: _Task
-    basis: RewardBasis | GivenBasis
-    projected: Projected
-    decisions: Decisions
-    choices: Choices
-
-    def one_step(self, theta: np.ndarray) -> OneStep:
-        """V of the reward with these coefficients."""
-        weight = self.projected.weight @ np.append(theta, 1.0)
-        gains = RewardGains(self.basis, self.task.value, theta)
-        projected = replace(self.projected, weight=weight[:, None])
-        return self.task.evaluation.step(gains, projected)
-
-    def ahead(self, theta: np.ndarray):
-        """Its continuation."""
-        return self.task.law.ahead(self.one_step(theta))
-
-    def narrowed(self, basis: RewardBasis) -> "_LogitProblem":
-        """The same logit on a basis without the free shapes, or with other groups."""
-        assert isinstance(self.basis, RewardBasis)
-        # V is linear in the features, so leaving some out needs no new solve.
-        if len(basis.group) == len(self.basis.group):
-            return replace(self, basis=basis)
-        used = ~self.basis.is_free
-        weight = self.projected.weight[:, np.append(used, True)]
-        return replace(
-            self,
-            basis=basis,
-            projected=replace(self.projected, weight=weight),
-            choices=self.choices.use(used),
+    def value_features(self, state: States, direction=None) -> ValueFeatures:
+        law, survival = self.learned.law, None
+        if isinstance(law, Moves):
+            survival = Survival(law, self.discount)
+        return value_features(
+            state, direction=direction, survival=survival, cells=self.cells
         )
+
+    def basis(self, state: States, **options: Any) -> SmoothBasis:
+        panel = self.panel
+        return smooth_basis(state, panel.actions, self.anchor, panel.encoding, **options)
+
+    def first_stage(self, policy: AbstractPolicy) -> _Found:
+        """Lines, or the user's features, on few rows."""
+        rows = _spaced(len(self.decisions.state), FIRST_ROWS)
+        state = self.decisions.state[rows]
+        problem = self.pose(rows, self.value_features(state))
+        if self.features is not None:
+            basis = GivenBasis.of(self.panel, self.features, self.anchor)
+        else:
+            basis = self.basis(state)
+        theta = start_from_policy(problem, basis, policy.log_prob(state))
+        fit = maximise(problem, basis, theta, max_rounds=6)
+        if isinstance(basis, SmoothBasis):
+            own = basis.with_own_penalties("lines")
+            if _evidence(fit, own) > _evidence(fit, basis) + OWN_PENALTIES:
+                fit = maximise(problem, own, fit.theta, max_rounds=6)
+        return _Found(problem, fit, rows)
+
+    def curved_stage(self, found: _Found, most: int) -> _Found:
+        """Terms that the data ask for, on as many rows as memory allows."""
+        size = self.panel.num_actions * found.problem.features.width
+        rows = _spaced(len(self.decisions.state), min(most, MAX_NUMBERS // size))
+        state = self.decisions.state[rows]
+        sample = state[:: max(1, len(state) // FIRST_ROWS)]
+        if isinstance(found.fit.basis, GivenBasis):
+            if len(rows) == len(found.rows):
+                return found
+            return self._onto(found, rows, found.problem.features)
+        direction = found.fit.basis.steepest(sample, found.fit.theta)
+        features = self.value_features(sample, None if self.cells else direction)
+        found = self._onto(found, rows, features)
+        best = None
+        for _ in range(MAX_TURNS):
+            fit = self._turn(found.problem, found.fit, sample)
+            found = replace(found, fit=fit)
+            now = found.problem.log_likelihood()
+            turned = any("direction" in term.kind for term in fit.basis.terms)
+            if not turned or (best is not None and now < best + TURN_GAIN):
+                break
+            best = now
+        fit = found.fit
+        if not fit.converged:
+            options = {"max_rounds": 5, "penalty": fit.penalty}
+            fit = maximise(found.problem, fit.basis, fit.theta, **options)
+        return replace(found, fit=fit)
+
+    def _onto(self, found: _Found, rows: np.ndarray, features: ValueFeatures) -> _Found:
+        """An estimate carried over to other rows and features."""
+        problem = self.pose(rows, features)
+        old, basis = found.problem, found.fit.basis
+        # The old value gives the new rows' policy to start from.
+        same_rows = len(rows) == len(found.rows)
+        if same_rows:
+            problem.q = old.q
+        else:
+            value = old.value_function(None)
+            ahead = self.learned.law.ahead(value)
+            reward = problem.default + basis(problem.state, found.fit.theta)
+            problem.q = reward + self.discount * ahead(problem.state)[:, :, 0]
+        rounds = 6 if isinstance(basis, GivenBasis) else 0
+        fit = maximise(problem, basis, found.fit.theta, max_rounds=rounds)
+        return _Found(problem, fit, rows)
+
+    def _turn(self, problem: ValueProblem, fit: Fitted, sample: States) -> Fitted:
+        """All terms with the steepest direction so far; those not asked for dropped."""
+        direction = slope = None
+        if self.panel.state.shape[1] > 1:
+            direction = fit.basis.steepest(sample, fit.theta)
+            slope = fit.basis.slope_along(sample, fit.theta, direction)
+        basis = self.basis(sample, curved=True, direction=direction, slope=slope)
+        if num_groups(fit.basis) > len(fit.basis.terms):
+            basis = basis.with_own_penalties("lines")
+        theta = _carry(basis, fit, sample)
+        columns = basis.columns(problem.state)
+        successor = problem.successor_weights(basis, columns)
+        gradient, information = problem.derivatives(basis, columns, successor)
+        right = information @ theta + gradient
+        asked = _asked_for(basis, information, right)
+        kept = basis.narrowed(asked)
+        theta = theta[asked[basis.term_of]]
+        return maximise(problem, kept, theta, max_rounds=2)
+
+    def final_step(self, found: _Found) -> _Found:
+        """One Newton step on all decisions, where the rounds used some of them."""
+        if len(found.rows) == len(self.decisions.state):
+            return found
+        problem, fit = found.problem, found.fit
+        gradient, information = np.zeros(len(fit.theta)), np.zeros_like(fit.information)
+        every = np.arange(len(self.decisions.state))
+        for part in row_slices(len(every), 20_000):
+            block = self.pose(every[part], problem.features, problem.neighbours)
+            reward = block.default + fit.basis(block.state, fit.theta)
+            ahead = block.continuation(problem.value_weight, problem.left)
+            block.q = reward + self.discount * ahead
+            columns = fit.basis.columns(block.state)
+            more, again = block.derivatives(fit.basis, columns, fit.successor)
+            gradient, information = gradient + more, information + again
+        right = information @ fit.theta + gradient
+        penalty, effective = best_penalty(
+            information, right, fit.basis.group, fit.penalty, 60
+        )
+        fit = replace(fit, penalty=penalty, effective=effective, information=information)
+        theta = np.linalg.solve(information + np.diag(fit.diagonal), right)
+        problem.evaluate(problem.default + fit.basis(problem.state, theta), rounds=6)
+        note = f" and a step on all {len(every):,}"
+        return _Found(problem, replace(fit, theta=theta), found.rows, note)
+
+    def shrunk(self, found: _Found, held_out: HeldOut) -> _Found:
+        """Coefficients multiplied by what held-out decisions prefer, at most one."""
+        theta = held_out.factor * found.fit.theta
+        problem = found.problem
+        problem.evaluate(problem.default + found.fit.basis(problem.state, theta), rounds=8)
+        return replace(found, fit=replace(found.fit, theta=theta))
+
+    def finish(self, found: _Found, held_out: HeldOut) -> tuple[RewardFit, AnchorSolution]:
+        """The reward as a function, with its value, its errors and what is said of it."""
+        problem, fit, panel = found.problem, found.fit, self.panel
+        known = None if self.anchor_reward.is_zero else self._forever(problem)
+        ahead = self.learned.law.ahead(problem.value_function(known))
+        covariance = coefficient_covariance(panel, self.decisions, found.rows, problem, fit)
+        reward = JointReward(
+            fit.basis,
+            fit.theta,
+            covariance,
+            ahead,
+            self.anchor_reward,
+            self.anchor,
+            self.anchor_ends,
+            self.discount,
+            self.temperature,
+        )
+        scores = np.full(len(panel), np.nan)
+        place = np.full(len(self.decisions.state), -1)
+        place[found.rows] = np.arange(len(found.rows))
+        at = place[self.decisions.at]
+        scores[self.decisions.panel_row[at >= 0]] = held_out.scores[at[at >= 0]]
+        used = float(fit.effective.sum()) or float(len(fit.theta))
+        note = (
+            f"joint, {used:.1f} effective coefficients in {_terms(fit.basis)}; "
+            f"{fit.rounds} rounds on {len(found.rows):,} decisions{found.note}"
+            f"{'' if fit.converged else ', not converged'}{held_out.note}; "
+            f"{self.learned.note}"
+        )
+        value = implied_value(reward)
+        solution = AnchorSolution(
+            value.policy_continuation,
+            problem.residual if problem.neighbours is None else 0.0,
+            f"follows from the reward, {problem.features.width} features"
+            + ("" if problem.neighbours is None else " and neighbours"),
+        )
+        return RewardFit(reward, note, value, scores), solution
+
+    def _forever(self, problem: ValueProblem) -> np.ndarray:
+        """Weights of G, what the anchor earns if it is taken for ever."""
+        ahead = problem.ahead[self.anchor].astype(np.float64)
+        drop = problem.here.astype(np.float64) - self.discount * ahead
+        weighted = drop * problem.weight[:, None]
+        ridge = np.full(drop.shape[1], (1 - self.discount) ** 2)
+        ridge[0] = 1e-12
+        gram = drop.T @ weighted + np.diag(ridge + 1e-10 * np.diag(drop.T @ weighted))
+        return np.linalg.solve(gram, weighted.T @ self.anchor_reward(problem.state))
+
+
+def _evidence(fit: Fitted, basis: SmoothBasis) -> float:
+    """The largest log evidence with a basis' penalties, at the fit's quadratic form."""
+    right = fit.information @ fit.theta + fit.gradient
+    start = np.ones(num_groups(basis))
+    penalty, _ = best_penalty(fit.information, right, basis.group, start, 100)
+    return log_evidence(fit.information, right, basis.group, penalty)
+
+
+def _asked_for(basis: SmoothBasis, information, right) -> np.ndarray:
+    """The terms that the evidence supports, at a quadratic approximation.
+
+    First which family: bends along the learned direction, bends of single variables with
+    products, or both with ridges; then, within it, terms with some effective coefficients.
+    """
+    kinds = [term.kind for term in basis.terms]
+    always = np.array([k == "constants" or k[:5] in ("lines", "level") for k in kinds])
+    along = np.array(["direction" in k for k in kinds])
+    own = np.array([k[:5] in ("bends", "produ", "state") for k in kinds]) & ~along
+    best, chosen, effective = -np.inf, always, np.zeros(0)
+    for family in (always | along, always | own, np.ones(len(kinds), dtype=bool)):
+        used = family[basis.term_of]
+        part = basis.narrowed(family)
+        start = np.ones(num_groups(part))
+        system, target = information[np.ix_(used, used)], right[used]
+        penalty, effect = best_penalty(system, target, part.group, start, 60)
+        found = log_evidence(system, target, part.group, penalty)
+        if found > best + FAMILY:
+            best, chosen, effective, kept = found, family, effect, part
+    of_group = np.zeros(num_groups(kept), dtype=np.int64)
+    of_group[kept.group] = kept.term_of
+    enough = np.bincount(of_group, effective, len(kept.terms)) >= ASKED_FOR
+    asked = chosen.copy()
+    asked[chosen] = enough
+    # Constants and the first kind of lines stay: the simplest reward has them.
+    asked[: kinds.index("constants") + 1] = True
+    return asked
+
+
+def _carry(basis: SmoothBasis, fit: Fitted, sample: States) -> np.ndarray:
+    """Coefficients with which a basis comes closest to a reward found with another."""
+    most = max(200, 4_000_000 // (basis.num_actions * len(basis)))
+    state = sample[:: max(1, len(sample) // min(3_000, most))]
+    design = basis.design(state).reshape(-1, len(basis))
+    target = fit.basis(state, fit.theta).ravel()
+    gram = design.T @ design + 1e-6 * len(design) * np.eye(len(basis))
+    return np.linalg.solve(gram, design.T @ target)
+
+
+def _terms(basis: SmoothBasis | GivenBasis) -> str:
+    if isinstance(basis, GivenBasis):
+        return "the given features"
+    kinds = dict.fromkeys(term.kind.split(" of ")[0] for term in basis.terms)
+    return ", ".join(kinds)
+
+
+def _spaced(number: int, most: int) -> np.ndarray:
+    """Up to `most` rows in evenly spaced blocks: paths keep their neighbours."""
+    if number <= most:
+        return np.arange(number)
+    length = min(250, most)
+    starts = np.linspace(0, number - length, max(1, most // length)).astype(np.int64)
+    return np.unique((starts[:, None] + np.arange(length)).ravel())

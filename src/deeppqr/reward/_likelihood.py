@@ -11,44 +11,33 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import jax.random as jr
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float
 
-from .._random import numpy_rng
-from .._shapes import Codes, PerRow, States
+from .._shapes import PerRow, States
 from .._stored import stored
 from ..anchor._value import AnchoredValue
 from ..law._choice import learn_transition
 from ..learners._chunks import in_chunks
-from ..panel._clusters import unit_folds
+from ..learners._ridge_logit import Choices, fit_ridge_logit, held_out_predictor
+from ..learners._smooth_basis import SmoothBasis, smooth_basis
 from ..panel._panel import Panel
-from ._complexity import choose_grouping, choose_level
 from ._decisions import Decisions
-from ._joint import FOLDS, BasisReward
+from ._given_basis import GivenBasis
 from ._refined import refine
 from ._regression import RE
-from ._reward import AbstractRewardEstimator, RewardFit
-from ._reward_basis import (
-    GivenBasis,
-    bends_along,
-    linear_basis,
-    steepest_directions,
-    with_random_bends,
-)
-from ._ridge_logit import Choices, fit_ridge_logit
+from ._reward import AbstractReward, AbstractRewardEstimator, RewardFit
 
-# Decisions from which penalty groups and directions are chosen, which takes several fits;
-# the last fit uses all.
-ROWS = 25_000
+# Numbers in the logit's design, 160 MB in float64; decisions beyond it are thinned out
+# evenly, and the note says so.
+MAX_ENTRIES = 20_000_000
 
 
 @dataclass(frozen=True)
 class Likelihood(AbstractRewardEstimator):
     """Maximum likelihood with the continuation as an offset.
 
-    The reward is linear in the state with bends along learned directions, as complex as
-    held-out units support.
+    The reward is a sum of smooth terms of the state by action, as their evidence supports.
 
     Parameters
     ----------
@@ -66,10 +55,20 @@ class Likelihood(AbstractRewardEstimator):
         return RE()
 
     def fit(self, panel, value, *, key):
-        key_folds, key_law, key_model = jr.split(key, 3)
-        learned = learn_transition(panel, value.policy, key=key_law)
+        del key
+        learned = learn_transition(panel)
         ahead = learned.law.ahead(ValueColumn(value))
-        fold = unit_folds(panel, FOLDS, rng=numpy_rng(key_folds))
+        if self.features is not None:
+            basis = GivenBasis.of(panel, self.features, value.anchor)
+        else:
+            options = (panel.state, panel.actions, value.anchor, panel.encoding)
+            basis = smooth_basis(*options, curved=True)
+        # Every fifth unit in turn is held out.
+        decisions = Decisions.of(panel, panel.unit % 5)
+        whole = len(decisions.action)
+        decisions = decisions.thinned(
+            max(1, MAX_ENTRIES // (len(basis) * panel.num_actions))
+        )
 
         def offset(state: np.ndarray) -> np.ndarray:
             found = value.discount * ahead(state)[:, :, 0]
@@ -77,43 +76,43 @@ class Likelihood(AbstractRewardEstimator):
             # Differences to the anchor, which softmax does not see.
             return found - found[:, [value.anchor]]
 
-        reward, held_out, note = fit_offset_logit(
-            panel, offset, fold, value.anchor, self.features, key=key_model
+        choices = Choices(
+            basis.design(decisions.state),
+            in_chunks(offset, decisions.state),
+            decisions.action,
+            decisions.weight,
         )
-        refined = refine(value, reward, ahead)
-        return RewardFit(reward, f"likelihood: {note}; {learned.note}", refined, held_out)
+        fit = fit_ridge_logit(choices, basis.group)
+        reward = BasisReward(basis, fit.theta)
+        used, there = len(decisions.action), whole
+        thinned = "" if used == there else f" on {used:,} of {there:,} decisions"
+        number = float(fit.effective.sum()) or float(len(fit.theta))
+        note = f"likelihood{thinned}: {number:.1f} effective coefficients; {learned.note}"
+        held_out = _held_out(panel, choices, fit, basis, decisions)
+        return RewardFit(reward, note, refine(value, reward, ahead), held_out)
 
 
-def fit_offset_logit(
-    panel: Panel,
-    offset: Callable[[np.ndarray], np.ndarray],
-    fold: Codes,
-    anchor: int,
-    features: Callable[[np.ndarray], Any] | None = None,
-    *,
-    key: PRNGKeyArray,
-) -> tuple[BasisReward, PerRow, str]:
-    """A reward linear in features, given an offset for each action; the score of
-    each row without its fold; and a note."""
-    decisions = Decisions.of(panel, fold)
+def _held_out(panel: Panel, choices: Choices, fit, basis, decisions: Decisions) -> PerRow:
+    """Log-probability of each row's action under coefficients found without its fold."""
+    predictor = held_out_predictor(choices, fit, basis.group, decisions.fold)
+    alone = Choices(predictor[:, :, None], choices.offset, choices.action, choices.weight)
+    found = np.full(len(panel), np.nan)
+    found[decisions.panel_row] = alone.chosen(np.ones(1))[decisions.at]
+    return found
 
-    def build_logit(basis, part: Decisions) -> Choices:
-        scores = in_chunks(offset, part.state)
-        return Choices(basis(part.state), scores, part.action, part.weight)
 
-    if features is not None:
-        basis = GivenBasis.of(panel, features, anchor)
-    else:
-        # One round and no networks: V is given here and does not change with the reward.
-        few = decisions.thinned(ROWS)
-        basis = linear_basis(panel, anchor)
-        basis = choose_grouping(build_logit(basis, few), basis, few.fold)
-        slopes = fit_ridge_logit(build_logit(basis, few), basis.group)
-        direction = steepest_directions(basis, slopes.theta, few.state)
-        basis = bends_along(basis, panel.state, direction)
-        basis = with_random_bends(basis, panel.state, key=key)
-    chosen = choose_level(build_logit(basis, decisions), basis, decisions.fold)
-    return BasisReward(basis, chosen.theta), chosen.held_out[decisions.at], chosen.note
+@stored
+@dataclass(frozen=True, eq=False)
+class BasisReward(AbstractReward):
+    """A reward linear in features, in units of the temperature; the anchor earns g."""
+
+    basis: SmoothBasis | GivenBasis
+    theta: Float[np.ndarray, " feature"]
+
+    def __call__(self, state, value):
+        reward = value.temperature * self.basis(state, self.theta)
+        reward[:, value.anchor] += value.anchor_reward(state)
+        return reward
 
 
 @stored

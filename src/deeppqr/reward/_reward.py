@@ -1,7 +1,6 @@
 """The interfaces of fitted rewards and of their estimators."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,8 +31,6 @@ class RewardFit:
     held_out: PerRow | None = None
     """Log-probability of each row's action as the reward explains it, found without its
     unit; NaN in rows that were not judged, None where the reward explains nothing."""
-    one_step: Callable[[np.ndarray], np.ndarray] | None = None
-    """V, as a column, whose expectation the reward was found with, where it was."""
 
 
 class AbstractRewardEstimator(ABC):
@@ -49,9 +46,9 @@ class AbstractRewardEstimator(ABC):
         """The estimator of what g adds to the reward."""
         return self
 
-    def with_policy_scores(self, held_out: np.ndarray) -> "AbstractRewardEstimator":
-        """The estimator told how well the policy predicts held-out units."""
-        del held_out
+    def chosen_for(self, panel: Panel) -> "AbstractRewardEstimator":
+        """The estimator for this panel, where the data decide."""
+        del panel
         return self
 
     @abstractmethod

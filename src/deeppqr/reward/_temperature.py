@@ -42,9 +42,6 @@ class Affine(AbstractRewardEstimator):
         refined = fit.value and carry_over(value, fit.value)
         return RewardFit(AffineReward(fit.reward, known), fit.note, refined, fit.held_out)
 
-    def with_policy_scores(self, held_out):
-        return Affine(self.estimator.with_policy_scores(held_out))
-
 
 @stored
 @dataclass(frozen=True, eq=False)

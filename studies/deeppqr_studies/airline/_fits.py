@@ -153,7 +153,7 @@ def sample_of(name: str, markets: int) -> Sample:
 
 def light(seed: int = 0) -> deeppqr.PQR:
     """What the bootstrap refits: the default with quicker stages."""
-    reward = deeppqr.reward.Joint(training=None, rounds=1)
+    reward = deeppqr.reward.Joint()
     return deeppqr.PQR(**KNOWN, policy="logit", reward=reward, seed=seed)
 
 

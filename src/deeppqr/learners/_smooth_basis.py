@@ -1,0 +1,383 @@
+r"""Smooth functions of the state and the action, as columns with penalties.
+
+$$f(s,a) = \sum_b \sum_{c \in b} \sum_{q \in b} \theta_{bcq}\, x_c(s)\, \sigma_q(a),$$
+
+where $x_c$ are columns of the state (constant, lines, bends, products, ridges) and
+$\sigma_q$ shapes over the actions, all zero at the anchor. A *term* is one kind of column
+with one kind of shape; its coefficients share a penalty. Terms the data do not ask for are
+dropped by their evidence, so the list may be long.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from numbers import Real
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import ndtri
+from scipy.stats import qmc
+
+from .._shapes import States
+from .._stored import stored
+from ..panel._cells import Cells
+from ..panel._encoding import Encoding
+from ._scaling import Scaling
+
+# Centres of the tanh functions of one variable, as quantiles of it, and along a learned
+# direction, in its standard deviations.
+QUANTILES = (0.15, 0.5, 0.85)
+KNOTS = np.linspace(-2.0, 2.0, 6)
+STEEPNESS = 1.2
+# Products of two numeric variables are tried up to ten of them: 45 products.
+MAX_PAIRED = 10
+NUM_RIDGES = 30
+# Distinct states up to which each has an effect of its own.
+MAX_CELLS = 200
+# Unordered actions up to which bends and products differ by action; beyond it they are
+# common to all and only lines differ, which keeps the cost linear in the actions.
+MAX_BENT_ACTIONS = 8
+# From this many unordered actions on, effects have a part in common: actions then borrow
+# from each other.
+MIN_COMMON = 4
+
+SMOOTH, COMMON, APART = "smooth", "common", "apart"
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class Term:
+    """Columns `first` to `last` of the state, times some shapes over the actions."""
+
+    kind: str
+    first: int
+    last: int
+    shape: Int[np.ndarray, " shape"]
+    """Rows of the basis' table of shapes."""
+
+    @property
+    def width(self) -> int:
+        return (self.last - self.first) * len(self.shape)
+
+
+@stored
+@dataclass(frozen=True, eq=False)
+class SmoothBasis:
+    """Columns of the state, shapes over actions, and the terms made of them."""
+
+    scaling: Scaling
+    shapes: Float[np.ndarray, "shape action"]
+    terms: tuple[Term, ...]
+    group: Int[np.ndarray, " coefficient"]
+    """The penalty of each coefficient."""
+    bend_variable: Int[np.ndarray, " bend"]
+    bend_center: Float[np.ndarray, " bend"]
+    pair: Int[np.ndarray, "pair two"]
+    direction: Float[np.ndarray, "state_feature direction"]
+    slope: Float[np.ndarray, " knot"]
+    """f'(d's) along the first direction, at Gaussian bumps; empty for none."""
+    ridge_weight: Float[np.ndarray, "state_feature ridge"]
+    ridge_bias: Float[np.ndarray, " ridge"]
+    cells: Cells | None
+    removed: Float[np.ndarray, "linear column"]
+    """The linear part of all other columns, which is taken out of them."""
+    scale: Float[np.ndarray, " column"]
+    linear: int = field(default=0)
+    """Columns that are the constant and the lines."""
+
+    def __len__(self) -> int:
+        return len(self.group)
+
+    @property
+    def num_actions(self) -> int:
+        return self.shapes.shape[1]
+
+    def columns(self, state: States) -> Float[np.ndarray, "row column"]:
+        """All columns of the state."""
+        standard = self.scaling(state)
+        simple = np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+        more = self._curved(state, standard)
+        if more.shape[1] == 0:
+            return simple
+        return np.concatenate([simple, (more - simple @ self.removed) / self.scale], axis=1)
+
+    def _curved(self, state: States, standard: States) -> np.ndarray:
+        bends = np.tanh(STEEPNESS * (standard[:, self.bend_variable] - self.bend_center))
+        products = standard[:, self.pair[:, 0]] * standard[:, self.pair[:, 1]]
+        parts = [bends, products]
+        along = standard @ self.direction
+        parts += [np.tanh(t[:, None] - KNOTS) for t in along.T]
+        if len(self.slope):
+            # What a small turn of the direction towards each variable would add: the
+            # direction's own error is then linear in the coefficients.
+            parts.append((_bumps(along[:, 0]) @ self.slope)[:, None] * standard)
+        parts.append(np.tanh(standard @ self.ridge_weight + self.ridge_bias))
+        if self.cells is not None:
+            cell = self.cells.locate(state)
+            parts.append((cell[:, None] == np.arange(len(self.cells))).astype(np.float64))
+        return np.concatenate(parts, axis=1)
+
+    def weights(self, theta: np.ndarray) -> Float[np.ndarray, "column action"]:
+        """What the coefficients make of each column for each action."""
+        found = np.zeros((self.linear + self.removed.shape[1], self.shapes.shape[1]))
+        at = 0
+        for term in self.terms:
+            block = theta[at : at + term.width].reshape(-1, len(term.shape))
+            found[term.first : term.last] += block @ self.shapes[term.shape]
+            at += term.width
+        return found
+
+    def __call__(self, state: States, theta: np.ndarray) -> Float[np.ndarray, "row action"]:
+        """f(s, a) with these coefficients."""
+        return self.columns(state) @ self.weights(theta)
+
+    def add_action(self, out: np.ndarray, columns: np.ndarray, action: int) -> None:
+        """Add the derivative of f(., action) by the coefficients to (row, coefficient)."""
+        at = 0
+        for term in self.terms:
+            part = out[:, at : at + term.width].reshape(len(out), -1, len(term.shape))
+            size = self.shapes[term.shape, action].astype(out.dtype)
+            for shape in np.flatnonzero(size):
+                part[:, :, shape] += columns[:, term.first : term.last] * size[shape]
+            at += term.width
+
+    def average(self, columns: np.ndarray, prob: np.ndarray) -> np.ndarray:
+        """The derivative of sum_a prob(a) f(., a), (row, coefficient)."""
+        out = np.empty((len(columns), len(self)), columns.dtype)
+        at = 0
+        for term in self.terms:
+            mixed = (prob @ self.shapes[term.shape].T).astype(columns.dtype)
+            part = columns[:, term.first : term.last, None] * mixed[:, None, :]
+            out[:, at : at + term.width] = part.reshape(len(columns), -1)
+            at += term.width
+        return out
+
+    def design(self, state: States) -> Float[np.ndarray, "row action coefficient"]:
+        """The derivatives by the coefficients, for all actions."""
+        columns = self.columns(state)
+        out = np.zeros((self.shapes.shape[1], len(state), len(self)))
+        for action in range(len(out)):
+            self.add_action(out[action], columns, action)
+        return np.moveaxis(out, 0, 1)
+
+    def narrowed(self, kept: np.ndarray) -> "SmoothBasis":
+        """This basis with the terms for which `kept` is true."""
+        terms = tuple(term for term, use in zip(self.terms, kept, strict=True) if use)
+        number = np.repeat(kept, [term.width for term in self.terms])
+        group = np.unique(self.group[number], return_inverse=True)[1]
+        return replace(self, terms=terms, group=group.astype(np.int64))
+
+    @property
+    def term_of(self) -> Int[np.ndarray, " coefficient"]:
+        """The number of the term each coefficient belongs to."""
+        return np.repeat(np.arange(len(self.terms)), [term.width for term in self.terms])
+
+    def with_own_penalties(self, kind: str) -> "SmoothBasis":
+        """This basis with a penalty for every column of the terms of one kind."""
+        group, at = self.group.copy(), 0
+        for term in self.terms:
+            if term.kind == kind:
+                column = np.repeat(np.arange(term.last - term.first), len(term.shape))
+                group[at : at + term.width] = len(group) * (1 + at) + column
+            at += term.width
+        return replace(self, group=np.unique(group, return_inverse=True)[1])
+
+    def gradient(self, state: States, theta: np.ndarray) -> np.ndarray:
+        """d f(s, a) / d(standardised s), (row, action, state_feature), by differences."""
+        # The basis has no derivative of its own, and only directions are needed.
+        step, base, slopes = 1e-3, self(state, theta), []
+        for column in range(state.shape[1]):
+            moved = state.copy()
+            moved[:, column] += step * self.scaling.scale[column]
+            slopes.append((self(moved, theta) - base) / step)
+        return np.stack(slopes, axis=-1)
+
+    def steepest(self, state: States, theta: np.ndarray) -> np.ndarray:
+        """The direction along which f changes most, of unit spread, (state_feature, 1).
+
+        Of the mean outer product of the gradients, the leading eigenvector.
+        """
+        slopes = self.gradient(state, theta).reshape(-1, state.shape[1])
+        leading = np.linalg.eigh(slopes.T @ slopes)[1][:, -1]
+        # Eigenvectors have arbitrary signs; fixed, so that the same data give the same fit.
+        leading = leading * np.sign(leading[np.abs(leading).argmax()] or 1.0)
+        return (leading / max((self.scaling(state) @ leading).std(), 1e-12))[:, None]
+
+    def slope_along(self, state: States, theta: np.ndarray, direction: np.ndarray):
+        """f' along a direction, averaged over actions, as weights of Gaussian bumps."""
+        slope = (self.gradient(state, theta) @ direction[:, 0]).sum(axis=1)
+        bumps = _bumps(self.scaling(state) @ direction[:, 0])
+        size = max(np.sqrt((slope**2).mean()), 1e-12)
+        ridge = 1e-3 * len(state) / bumps.shape[1] * np.eye(bumps.shape[1])
+        return np.linalg.solve(bumps.T @ bumps + ridge, bumps.T @ (slope / size))
+
+
+def smooth_basis(
+    state: States,
+    actions: Sequence[Any],
+    anchor: int,
+    encoding: Encoding | None = None,
+    *,
+    curved: bool = False,
+    direction: np.ndarray | None = None,
+    slope: np.ndarray | None = None,
+) -> SmoothBasis:
+    """Constants and lines for every action; with `curved`, all that may bend too.
+
+    Bends along a `direction`, and with a `slope` its tilts, come in addition.
+    """
+    scaling = Scaling.of(state)
+    standard = scaling(state)
+    dim = state.shape[1]
+    numeric = _numeric_columns(state, encoding)
+    shapes, kinds = action_shapes(actions, anchor)
+    none = np.zeros(0, dtype=np.int64)
+    bend_variable, bend_center, pair, cells = none, np.zeros(0), np.zeros((0, 2), int), None
+    ridges = np.zeros((0, dim + 1))
+    if curved:
+        knots = [(j, c) for j in numeric for c in _knots(standard[:, j])]
+        bend_variable = np.array([j for j, _ in knots], dtype=np.int64)
+        bend_center = np.array([c for _, c in knots])
+        if len(numeric) <= MAX_PAIRED:
+            pairs = [(i, j) for n, i in enumerate(numeric) for j in numeric[n + 1 :]]
+            pair = np.array(pairs, dtype=np.int64).reshape(-1, 2)
+        if dim > 1:
+            ridges = quasi_normal(NUM_RIDGES, dim + 1)
+        probe = Cells.of(state[:: max(1, len(state) // 5_000)])
+        if len(probe) <= MAX_CELLS and len(Cells.of(state)) <= MAX_CELLS:
+            cells = Cells.of(state)
+    bare = SmoothBasis(
+        scaling,
+        shapes,
+        (),
+        none,
+        bend_variable,
+        bend_center,
+        pair,
+        np.zeros((dim, 0)) if direction is None else direction,
+        np.zeros(0) if slope is None else slope,
+        ridges[:, :-1].T / np.sqrt(dim),
+        ridges[:, -1],
+        cells,
+        np.zeros((dim + 1, 0)),
+        np.zeros(0),
+        dim + 1,
+    )
+    groups = _column_groups(bare, numeric, encoding)
+    curves = bare._curved(state, standard)
+    simple = np.concatenate([np.ones((len(state), 1)), standard], axis=1)
+    # Linear parts are taken out: each term says what the simpler ones cannot.
+    removed = np.linalg.lstsq(simple, curves, rcond=1e-10)[0]
+    left = curves - simple @ removed
+    scale = np.ones(curves.shape[1])
+    for _, first, last in groups:
+        if first > dim:
+            at = slice(first - dim - 1, last - dim - 1)
+            scale[at] = max(float(np.sqrt((left[:, at] ** 2).mean())), 1e-6)
+    terms = []
+    for kind, first, last in groups:
+        for name, rows in kinds.items():
+            if first > dim and not _bends_by(name, kinds):
+                continue
+            terms.append(Term(kind, first, last, rows))
+    group = np.repeat(np.arange(len(terms)), [term.width for term in terms])
+    return replace(bare, removed=removed, scale=scale, terms=tuple(terms), group=group)
+
+
+def _bends_by(name: str, kinds: dict[str, np.ndarray]) -> bool:
+    """Whether curved columns get this kind of shape."""
+    if SMOOTH in kinds:
+        return name != APART
+    return name == COMMON or len(kinds[APART]) < MAX_BENT_ACTIONS
+
+
+def _column_groups(basis: SmoothBasis, numeric, encoding) -> list[tuple[str, int, int]]:
+    """Kinds of columns with the first and last place of each."""
+    dim = len(basis.scaling.center)
+    groups, at = [("constants", 0, 1)], 1
+    for name, width in _line_blocks(dim, encoding):
+        groups.append((name, at, at + width))
+        at += width
+    for variable in numeric:
+        width = int((basis.bend_variable == variable).sum())
+        if width:
+            groups.append((f"bends of {variable}", at, at + width))
+            at += width
+    sizes = [
+        ("products", len(basis.pair)),
+        ("bends along a direction", len(KNOTS) * basis.direction.shape[1]),
+        ("tilts of the direction", dim if len(basis.slope) else 0),
+        ("ridges", len(basis.ridge_bias)),
+        ("states", 0 if basis.cells is None else len(basis.cells)),
+    ]
+    for name, width in sizes:
+        if width:
+            groups.append((name, at, at + width))
+            at += width
+    return groups
+
+
+def _line_blocks(dim: int, encoding: Encoding | None) -> list[tuple[str, int]]:
+    """Runs of columns that share a penalty: numbers, and each category by itself."""
+    if encoding is None:
+        return [("lines", dim)]
+    blocks: list[tuple[str, int]] = []
+    for column in encoding.columns:
+        width = len(column.feature_names)
+        name = "lines" if column.kind != "categorical" else f"levels of {column.name}"
+        if blocks and blocks[-1][0] == name:
+            name, before = blocks.pop()
+            width += before
+        blocks.append((name, width))
+    return blocks
+
+
+def _numeric_columns(state: States, encoding: Encoding | None) -> list[int]:
+    """Columns with at least four distinct values that are no category's indicators."""
+    kinds = [True] * state.shape[1]
+    if encoding is not None:
+        kinds = [c.kind != "categorical" for c in encoding.columns for _ in c.feature_names]
+    probe = state[:: max(1, len(state) // 5_000)]
+    many = [len(np.unique(column)) >= 4 for column in probe.T]
+    return [j for j in range(state.shape[1]) if kinds[j] and many[j]]
+
+
+def _knots(standard: np.ndarray) -> np.ndarray:
+    return np.unique(np.quantile(standard, QUANTILES).round(9))
+
+
+def action_shapes(actions: Sequence[Any], anchor: int):
+    """Shapes over the actions, zero at the anchor, and which rows are of which kind.
+
+    Numbers, four or more: a line and a parabola, and what each action adds to these. Other
+    labels: a part in common and one for each.
+    """
+    apart = np.delete(np.eye(len(actions)), anchor, axis=0)
+    numbers = all(isinstance(a, Real) and not isinstance(a, bool) for a in actions)
+    if numbers and len(actions) >= MIN_COMMON:
+        distance = np.array([float(a) for a in actions]) - float(actions[anchor])
+        line = distance / np.abs(distance).max()
+        # The parabola orthogonal to the line, so that their penalties do not compete.
+        curve = line**2 - line * (line**3).sum() / (line**2).sum()
+        first = np.stack([line, curve / np.abs(curve).max()])
+        kinds = {SMOOTH: [0], "smooth curve": [1], APART: range(2, 2 + len(apart))}
+    elif len(actions) >= MIN_COMMON:
+        first = 1.0 - np.eye(len(actions))[[anchor]]
+        kinds = {COMMON: [0], APART: range(1, 1 + len(apart))}
+    else:
+        first, kinds = apart[:0], {APART: range(len(apart))}
+    rows = {name: np.array(list(at), dtype=np.int64) for name, at in kinds.items()}
+    return np.concatenate([first, apart]), rows
+
+
+def quasi_normal(number: int, dim: int) -> Float[np.ndarray, "point dim"]:
+    """Deterministic normal draws: a Sobol sequence through the normal quantiles."""
+    # A power of two points, as the sequence is balanced only then; the first is zero.
+    power = max(int(np.ceil(np.log2(number + 1))), 1)
+    points = qmc.Sobol(dim, scramble=False).random_base2(power)[1 : number + 1]
+    return ndtri(np.clip(points, 1e-6, 1 - 1e-6))
+
+
+def _bumps(along: np.ndarray) -> Float[np.ndarray, "row knot"]:
+    centers = np.linspace(-2.5, 2.5, 9)
+    return np.exp(-0.5 * ((np.clip(along, -3, 3)[:, None] - centers) / 0.6) ** 2)

@@ -1,0 +1,71 @@
+r"""The covariance of jointly estimated coefficients.
+
+Row i moves $\hat\theta$ by $(H + \Lambda)^{-1}\xi_i$ with
+$$\xi_i = z_i - \gamma\,\{z_i + \rho(s_i)\}\,\{V(s'_i) - E[V(s')|s_i,a_i]\},$$
+$z_i = Z(s_i,a_i) - \sum_a\pi_a Z(s_i,a)$: the first part is the choice's, the second what
+estimating the law costs, with $\rho = L'(\sum_i L_i L_i')^{-1}C$ the effect of a
+change in V through all later periods, $L = \phi - \gamma\sum_a\pi_a E[\phi(s')|s,a]$ the
+left side of the value's equation and $C = \gamma\sum_i\sum_a\pi_a E[\phi(s')|s_i,a](Z_a - \bar Z)'$.
+The two parts are uncorrelated. The choices' is read as a posterior, $(H + \Lambda)^{-1}$,
+which counts the bias of the penalty (Nychka 1988); the law's is clustered by unit.
+"""
+
+import numpy as np
+from jaxtyping import Float
+
+from .._shapes import PerRow
+from ..panel._clusters import Clusters, clustered_covariance
+from ..panel._panel import Panel
+from ._decisions import Decisions
+from ._rounds import Fitted
+from ._value_problem import ValueProblem
+
+
+def coefficient_covariance(
+    panel: Panel, decisions: Decisions, used: np.ndarray, problem: ValueProblem, fit: Fitted
+) -> Float[np.ndarray, "coefficient coefficient"]:
+    """Covariance of the coefficients, found on the decisions in `used`."""
+    width = len(fit.theta)
+    chosen = np.zeros((len(problem.action), width), np.float32)
+    moved = np.zeros((problem.here.shape[1], width))
+
+    def add(rows: slice, z: np.ndarray, share: np.ndarray) -> None:
+        chosen[rows] = z[problem.action[rows], np.arange(z.shape[1])]
+        weight = problem.weight[rows].astype(np.float32)
+        for action, part in enumerate(z):
+            scaled = part * (share[action] * weight)[:, None]
+            moved[:] += problem.ahead[action, rows].T @ scaled
+
+    problem.derivatives(fit.basis, fit.basis.columns(problem.state), fit.successor, add)
+    inverse = np.linalg.pinv(fit.information + np.diag(fit.diagonal), hermitian=True)
+    effect = chosen + problem.transport(problem.discount * moved)
+    surprise, rows, at = _surprises(panel, decisions, used, problem)
+    influence = -problem.discount * effect[at] * surprise[:, None]
+    influence = (influence * panel.weight[rows, None]) @ inverse.astype(np.float32)
+    clustered = Clusters.of(panel).sum(influence.astype(np.float64), at=rows)
+    # Where rounds used a share of the rows, sums over these stand for sums over all, and
+    # the information is already that of all.
+    share = problem.weight.sum() / decisions.weight.sum()
+    return inverse + clustered_covariance(clustered) / share
+
+
+def _surprises(
+    panel: Panel, decisions: Decisions, used: np.ndarray, problem: ValueProblem
+) -> tuple[PerRow, np.ndarray, np.ndarray]:
+    """V(s') less its expectation, in rows whose next state was seen; these rows, and their
+    places among the problem's."""
+    place = np.full(len(decisions.state), -1)
+    place[used] = np.arange(len(used))
+    at = np.full(len(panel), -1)
+    at[decisions.panel_row] = place[decisions.at]
+    rows = np.flatnonzero((at >= 0) & panel.is_transition)
+    at = at[rows]
+    ended = panel.terminal[rows]
+    after = np.zeros(len(rows))
+    if (~ended).any():
+        value = problem.value_function(None)
+        states = panel.next_state[rows[~ended]]
+        parts = np.array_split(states, -(-len(states) // 20_000))
+        after[~ended] = np.concatenate([value(part)[:, 0] for part in parts])
+    expected = problem.continuation(problem.value_weight, problem.left)
+    return after - expected[at, problem.action[at]], rows, at

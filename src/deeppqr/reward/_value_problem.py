@@ -1,0 +1,295 @@
+r"""The value of a reward, and the likelihood's derivatives, at the rows of a panel.
+
+With $\phi$ the features of the value and $\pi$ a policy, its weights are
+$$\arg\min_w \sum_i |L(s_i)'w - u(s_i)|^2, \quad
+L = \phi - \gamma\sum_a \pi_a E[\phi(s')|\cdot,a], \quad
+u = \sum_a \pi_a (r_a - \log\pi_a),$$
+and what is left, e, is spread over time between the states, $c = e + \gamma E_\pi[c]$, c
+between them an average over nearest neighbours. Expectations come from a law, so the
+squared residual has no bias of double sampling. Replacing $\pi$ by the softmax of
+$Q = r + \gamma E[V(s')|s,a]$ and repeating is policy iteration: it ends at the value of the
+agent who maximises this reward. Everything is in units of the temperature.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float
+from scipy.linalg import cho_factor, cho_solve
+from scipy.sparse import csr_array
+from scipy.special import log_softmax
+
+from .._shapes import Codes, PerAction, PerRow, States
+from ..law._moves import Moves
+from ..law._transition import AbstractTransition
+from ..learners._chunks import row_slices
+from ..learners._ridge_logit import blockwise_derivatives
+from ._value_function import NearestStates, ValueFeatures, ValueFunction
+
+ROWS_AT_ONCE = 4_096
+# Rows for the weights of the value's features, of which there are at most 300 or so.
+VALUE_ROWS = 25_000
+# NearestStates' equation: relative change at which it is solved.
+SPREAD_TOL, SPREAD_STEPS = 1e-3, 300
+
+
+@dataclass(eq=False)
+class ValueProblem:
+    """Some rows with where their actions lead, in terms of the value's features."""
+
+    state: States
+    action: Codes
+    weight: PerRow
+    law: AbstractTransition
+    features: ValueFeatures
+    default: PerAction
+    """The reward at zero coefficients, which estimates are shrunk towards."""
+    discount: float
+    neighbours: NearestStates | None
+    here: Float[np.ndarray, "row feature"]
+    ahead: Float[np.ndarray, "action row feature"]
+    """E[phi(s')|s,a]."""
+    near: tuple[np.ndarray, np.ndarray] | None
+    """Nearest states of where each action leads, and their weights, (row, action, near)."""
+    reset: Float[np.ndarray, "row action"]
+    landing: Float[np.ndarray, " near_state"]
+    """Weight of each of the neighbours' states in the mean over resets."""
+    q: PerAction = field(init=False)
+    value_weight: np.ndarray = field(init=False)
+    left: Float[np.ndarray, " near_state"] = field(init=False)
+    residual: float = 0.0
+    """Root mean squared Bellman residual that the features left."""
+
+    @property
+    def num_actions(self) -> int:
+        return self.ahead.shape[0]
+
+    def log_prob(self) -> PerAction:
+        return log_softmax(self.q, axis=1)
+
+    def log_likelihood(self) -> float:
+        chosen = self.log_prob()[np.arange(len(self.action)), self.action]
+        return float(self.weight @ chosen)
+
+    def evaluate(self, reward: PerAction, *, rounds: int, tol: float = 1e-3) -> None:
+        """Policy iteration from `q`: sets q, and the value's weights and remainder."""
+        for _ in range(rounds):
+            log_prob = self.log_prob()
+            prob = np.exp(log_prob)
+            self.factor(prob)
+            gain = (prob * (reward - log_prob)).sum(axis=1)
+            self.value_weight = self.solve(gain[self.valued, None])[:, 0]
+            expected = self.project(self.value_weight)
+            if self.neighbours is not None:
+                value = self.here @ self.value_weight.astype(np.float32)
+                error = gain - value + self.discount * (prob * expected).sum(axis=1)
+                self.residual = float(np.sqrt((error**2).mean()))
+                self.left = self._spread(error, prob)
+                expected += self.expect_left(self.left)
+            before = self.q - self.q.mean(axis=1, keepdims=True)
+            self.q = reward + self.discount * expected
+            change = self.q - self.q.mean(axis=1, keepdims=True) - before
+            if np.sqrt((change**2).mean()) < tol:
+                break
+
+    def project(self, weight: np.ndarray) -> PerAction:
+        """E[phi(s')'w | s, a]."""
+        light = weight.astype(np.float32)
+        return np.stack([part @ light for part in self.ahead], axis=1).astype(np.float64)
+
+    def continuation(self, value_weight: np.ndarray, left: np.ndarray) -> PerAction:
+        """E[V(s')|s,a] of a value found on other rows with the same features."""
+        expected = self.project(value_weight)
+        return expected if self.near is None else expected + self.expect_left(left)
+
+    def expect_left(self, left: np.ndarray) -> PerAction:
+        """E[c(s')|s,a] of a remainder at the neighbours' states."""
+        assert self.near is not None
+        index, weight = self.near
+        light = left.astype(np.float32)
+        found = np.zeros(self.reset.shape, np.float32)
+        for place in range(index.shape[2]):
+            found += weight[:, :, place] * light[index[:, :, place]]
+        return found + self.reset * float(self.landing @ left)
+
+    def factor(self, prob: PerAction) -> None:
+        """Left sides of the value's equation under a policy, and their normal equations."""
+        valued = self.valued
+        drop = self.here[valued].copy()
+        for action, part in enumerate(self.ahead):
+            share = (self.discount * prob[valued, action]).astype(np.float32)
+            drop -= share[:, None] * part[valued]
+        number = drop.shape[1]
+        gram = np.zeros((number, number))
+        # float64: the features are nearly collinear, and float32 sums lose definiteness.
+        for rows in row_slices(len(drop), ROWS_AT_ONCE):
+            block = drop[rows].astype(np.float64)
+            gram += block.T @ (block * self.weight[valued][rows, None])
+        # A ridge of one row whose value lasts for ever; none on the level of V.
+        ridge = np.full(number, (1 - self.discount) ** 2)
+        ridge[0] = 0.0
+        ridge += 1e-10 * np.diag(gram).max() + 1e-10 * np.diag(gram)
+        self._drop, self._gram = drop, cho_factor(gram + np.diag(ridge), lower=True)
+
+    @property
+    def valued(self) -> slice:
+        """The rows, evenly spaced, on which the features' weights are found."""
+        return slice(None, None, max(1, len(self.action) // VALUE_ROWS))
+
+    def solve(self, gain: Float[np.ndarray, "valued_row column"]) -> np.ndarray:
+        """Weights of the values of some gains under the policy factored last."""
+        weighted = (gain * self.weight[self.valued, None]).astype(np.float32)
+        return cho_solve(self._gram, (self._drop.T @ weighted).astype(np.float64))
+
+    def transport(self, target: Float[np.ndarray, "feature column"]) -> np.ndarray:
+        """L (sum L L')^-1 times a target, (row, column): the adjoint of `solve`."""
+        share = self.weight[self.valued].sum() / self.weight.sum()
+        weight = (share * cho_solve(self._gram, target)).astype(np.float32)
+        prob = np.exp(self.log_prob())
+        found = self.here @ weight
+        for action, part in enumerate(self.ahead):
+            after = part @ weight
+            found -= (self.discount * prob[:, action]).astype(np.float32)[:, None] * after
+        return found
+
+    def _spread(self, error: PerRow, prob: PerAction) -> PerRow:
+        """c = e + discount E_pi[c], by repetition; warm from the last one."""
+        assert self.near is not None
+        index, weight = self.near
+        number = len(error)
+        flow = (self.discount * prob[:, :, None] * weight).reshape(number, -1)
+        starts = np.arange(number + 1) * flow.shape[1]
+        moves = csr_array(
+            (flow.ravel().astype(np.float32), index.reshape(-1), starts),
+            shape=(number, number),
+        )
+        resets = (self.discount * (prob * self.reset).sum(axis=1)).astype(np.float32)
+        landing, error32 = self.landing.astype(np.float32), error.astype(np.float32)
+        left = self.left.astype(np.float32)
+        enough = SPREAD_TOL * (1 - self.discount) * float(np.abs(error).mean())
+        for _ in range(SPREAD_STEPS):
+            update = moves @ left + resets * (landing @ left) + error32
+            change = float(np.abs(update - left).mean())
+            left = update
+            if change < enough:
+                break
+        return left.astype(np.float64)
+
+    def successor_weights(self, basis: Any, columns: np.ndarray) -> np.ndarray:
+        """How the value's weights change with the reward's coefficients."""
+        prob = np.exp(self.log_prob()[self.valued])
+        return self.solve(basis.average(columns[self.valued], prob))
+
+    def derivatives(
+        self,
+        basis: Any,
+        columns: np.ndarray,
+        successor: np.ndarray,
+        each: Callable[[slice, np.ndarray, np.ndarray], None] | None = None,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The log-likelihood's gradient and information.
+
+        Q changes with the coefficients by Z = psi + discount E[phi(s')]'W. What neighbours
+        add to V is left out of Z: any Z gives moments that hold at the truth, and this one
+        is close to the best. `each` is called with a block's rows, its (action, row,
+        coefficient) deviations of Z from its mean over the policy, and the policy.
+        """
+        scaled = (self.discount * successor).astype(np.float32)
+
+        def after(action: int, rows: slice, out: np.ndarray) -> None:
+            np.matmul(self.ahead[action, rows], scaled, out=out)
+
+        prob = np.exp(self.log_prob())
+        return blockwise_derivatives(
+            basis, columns, prob, self.action, self.weight, after=after, each=each
+        )
+
+    def value_function(self, known: np.ndarray | None) -> ValueFunction:
+        """V as a function of any state; with the weights of G beside it."""
+        columns = [self.value_weight] if known is None else [self.value_weight, known]
+        return ValueFunction(
+            self.features, np.stack(columns, axis=1), self.neighbours, self.left
+        )
+
+
+def pose_value_problem(
+    state: States,
+    action: Codes,
+    weight: PerRow,
+    law: AbstractTransition,
+    features: ValueFeatures,
+    default: PerAction,
+    discount: float,
+    *,
+    neighbours: NearestStates | None = None,
+    correct: bool = True,
+) -> ValueProblem:
+    """Look up where the actions lead, once for all rounds.
+
+    Where the law lists places, the value is corrected by neighbours: those given, or the
+    rows themselves.
+    """
+    number, rows = default.shape[1], len(state)
+    ahead = np.empty((number, rows, features.width), np.float32)
+    reset = np.zeros((rows, number))
+    here = np.concatenate([features(state[at]) for at in row_slices(rows, ROWS_AT_ONCE)])
+    listed = isinstance(law, Moves) and features.cells is None
+    if not listed:
+        expect = law.ahead(features)
+        for at in row_slices(rows, ROWS_AT_ONCE):
+            ahead[:, at] = np.moveaxis(expect(state[at]), 1, 0)
+        near, landing, neighbours = None, np.zeros(0), None
+    else:
+        assert isinstance(law, Moves)
+        if neighbours is None and correct:
+            neighbours = NearestStates.of(features, state)
+        near, landing = _list_places(law, features, state, ahead, reset, neighbours)
+    problem = ValueProblem(
+        state,
+        action,
+        weight,
+        law,
+        features,
+        default,
+        discount,
+        neighbours,
+        here,
+        ahead,
+        near,
+        reset,
+        landing,
+    )
+    problem.q = np.zeros((rows, number))
+    problem.left = np.zeros(0 if neighbours is None else len(neighbours.place))
+    return problem
+
+
+def _list_places(law: Moves, features, state, ahead, reset, neighbours):
+    """Fill in E[phi(s')] and resets; the neighbours of the places, and of landings."""
+    landed = np.zeros(features.width, np.float32)
+    landing = np.zeros(0 if neighbours is None else len(neighbours.place))
+    if len(law.landing):
+        landed = features(law.landing).mean(axis=0, dtype=np.float64).astype(np.float32)
+        if neighbours is not None:
+            index, weight = neighbours(law.landing)
+            landing += np.bincount(index.ravel(), weight.ravel(), len(landing))
+            landing /= len(law.landing)
+    found = []
+    for at in row_slices(len(state), ROWS_AT_ONCE):
+        places = law.outcomes(state[at])
+        flat = places.flat
+        few = features.coordinates(flat)
+        ahead[:, at] = np.moveaxis(places.expect(features(flat, few), landed), 1, 0)
+        reset[at] = places.reset
+        if neighbours is not None:
+            index, weight = neighbours(flat, few)
+            shape = (*places.weight.shape, -1)
+            weight = weight.reshape(shape) * places.weight[..., None].astype(np.float32)
+            shape = (len(places.weight), places.weight.shape[1], -1)
+            found.append((index.reshape(shape), weight.reshape(shape)))
+    if neighbours is None:
+        return None, landing
+    near = tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
+    return near, landing
