@@ -209,7 +209,7 @@ def test_moves_weigh_the_spread_of_their_deviations():
         unit=np.arange(4_000) // 4,
         weight=np.where(np.abs(noise[:, 0]) > 1, 1.0, 0.05),
     )
-    moves = learn("moves", panel)
+    moves = _moves.Moves.learn(_transition.Steps.of(panel))
     found = np.sum(moves.probability * moves.deviation[:, :, 0] ** 2, axis=1)
     truth = np.average(noise[:, 0] ** 2, weights=panel.weight)
     # Of 700 heavy rows an action has; their squares deviate by 1.6: four standard errors.
@@ -228,7 +228,8 @@ def test_moves_weigh_where_resets_land():
         unit=np.arange(4_000) // 4,
         weight=np.where(place == 10, 1.0, 0.01),
     )
-    landed = learn("moves", panel).ahead(lambda s: s).landed[0]
+    moves = _moves.Moves.learn(_transition.Steps.of(panel))
+    landed = moves.ahead(lambda s: s).landed[0]
     # One row in a hundred of them, by weight, lands at zero: 0.1 below the wall.
     assert landed == pytest.approx(10 * 1.0 / 1.01, abs=0.1)
 

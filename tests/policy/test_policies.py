@@ -210,12 +210,15 @@ def test_auto_knows_steps_from_slopes(draw, winners, key):
     np.testing.assert_array_equal(fit.held_out, again.held_out)
 
 
-def test_auto_leaves_out_what_would_take_too_long(monkeypatch, key):
+def test_auto_is_a_smooth_logit_that_needs_no_seed():
+    """Two keys, the same policy; and far better than the action shares it starts from."""
     panel = smooth()
-    monkeypatch.setattr("deeppqr.policy._auto.MAX_PRODUCTS", 9 * len(panel) - 1)
-    monkeypatch.setattr("deeppqr.policy._auto.MIN_FLEXIBLE_ROWS", len(panel) + 1)
-    fit = Auto().fit(panel, key=key)
-    assert [name for name, _ in fit.evidence] == ["logit"]
+    one, two = (Auto().fit(panel, key=jr.key(seed)) for seed in (0, 1))
+    np.testing.assert_array_equal(
+        one.policy.log_prob(panel.state), two.policy.log_prob(panel.state)
+    )
+    shares = np.bincount(panel.action) / len(panel)
+    assert one.held_out.mean() > np.log(shares[panel.action]).mean()
 
 
 def test_auto_scores_an_action_only_the_first_fold_has(key):

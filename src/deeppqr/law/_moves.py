@@ -277,7 +277,7 @@ def _learn_action(here: States, there: States, weight: PerRow, drift: Ridges, bo
     return _ActionSteps(keeps.astype(float), step, smooth, found, chance, outlies)
 
 
-def _spaced_by_weight(state: States, weight: PerRow) -> States:
+def _spaced_by_weight(state: States, weight: PerRow) -> np.ndarray:
     """Up to `MAX_LANDINGS` of some states, each as often as its weight says."""
     if len(state) == 0 or (len(state) <= MAX_LANDINGS and np.ptp(weight) == 0):
         return state

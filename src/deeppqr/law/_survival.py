@@ -43,7 +43,8 @@ class Survival:
         # A walk with fixed steps is at any later time where its steps add up to.
         walks = bool((moves.keeps[action] == 1).all() and not moves.is_smooth[action].any())
         here, done, before = state, 0, 0
-        alive, total, now = np.ones(len(state)), np.zeros(len(state)), None
+        now = self._moves_on(state, action)
+        alive, total = np.ones(len(state)), np.zeros(len(state))
         for steps in STEPS:
             if walks:
                 here = state + (steps - 1) * (moves.step[action] + mean)
@@ -51,14 +52,14 @@ class Survival:
                 for _ in range(steps - 1 - done):
                     here = moves.aimed(here)[:, action] + mean
                 done = steps - 1
-            alive = alive * self._moves_on(here, action)
+            alive = alive * (now if steps == 1 else self._moves_on(here, action))
             total += alive * (discount**before - discount**steps)
-            now = alive if now is None else now
             before = steps
         return np.stack([now, total], axis=1)
 
     def _moves_on(self, state: States, action: int) -> np.ndarray:
         moves = self.moves
+        assert moves.fate is not None
         start = state
         if moves.fate_of_aim:
             start = state * moves.keeps[action] + moves.step[action]

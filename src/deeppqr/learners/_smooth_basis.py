@@ -129,7 +129,11 @@ class SmoothBasis:
 
     def __call__(self, state: States, theta: np.ndarray) -> Float[np.ndarray, "row action"]:
         """f(s, a) with these coefficients."""
-        return self.columns(state) @ self.weights(theta)
+        return self.combine(self.columns(state), theta)
+
+    def combine(self, columns: np.ndarray, theta: np.ndarray) -> np.ndarray:
+        """f(s, a) where the columns are at hand."""
+        return columns @ self.weights(theta)
 
     def add_action(self, out: np.ndarray, columns: np.ndarray, action: int) -> None:
         """Add the derivative of f(., action) by the coefficients to (row, coefficient)."""

@@ -54,6 +54,9 @@ class GivenBasis:
     def __call__(self, state: States, theta: np.ndarray) -> PerAction:
         return self.design(state) @ theta
 
+    def combine(self, columns: np.ndarray, theta: np.ndarray) -> PerAction:
+        return columns.reshape(len(columns), self.num_actions, self.width) @ theta
+
     def add_action(self, out: np.ndarray, columns: np.ndarray, action: int) -> None:
         out += columns[:, action * self.width : (action + 1) * self.width]
 

@@ -49,6 +49,8 @@ MAX_NUMBERS = 150_000_000
 ASKED_FOR = 0.5
 # Turns of the learned direction, each worth at least this many nats.
 MAX_TURNS, TURN_GAIN = 4, 2.0
+# States at which gradients of the reward are taken, to find its direction.
+GRADIENTS = 3_000
 # Evidence, in nats, for a penalty on every variable's lines over one on all.
 OWN_PENALTIES = 3.0
 # The same for a family of terms over a simpler one.
@@ -239,14 +241,15 @@ class _Task:
         found = self._onto(found, rows, features)
         best = None
         for _ in range(MAX_TURNS):
-            fit = self._turn(found.problem, found.fit, sample)
+            # Ridges would stand in for bends along a direction that is not yet right.
+            fit = self._turn(found.problem, found.fit, sample, ridges=False)
             found = replace(found, fit=fit)
             now = found.problem.log_likelihood()
             turned = any("direction" in term.kind for term in fit.basis.terms)
             if not turned or (best is not None and now < best + TURN_GAIN):
                 break
             best = now
-        fit = found.fit
+        fit = self._turn(found.problem, found.fit, sample, ridges=True)
         if not fit.converged:
             options = {"max_rounds": 5, "penalty": fit.penalty}
             fit = maximise(found.problem, fit.basis, fit.theta, **options)
@@ -269,12 +272,15 @@ class _Task:
         fit = maximise(problem, basis, found.fit.theta, max_rounds=rounds)
         return _Found(problem, fit, rows)
 
-    def _turn(self, problem: ValueProblem, fit: Fitted, sample: States) -> Fitted:
+    def _turn(
+        self, problem: ValueProblem, fit: Fitted, sample: States, *, ridges: bool
+    ) -> Fitted:
         """All terms with the steepest direction so far; those not asked for dropped."""
         direction = slope = None
         if self.panel.state.shape[1] > 1:
-            direction = fit.basis.steepest(sample, fit.theta)
-            slope = fit.basis.slope_along(sample, fit.theta, direction)
+            few = sample[:: max(1, len(sample) // GRADIENTS)]
+            direction = fit.basis.steepest(few, fit.theta)
+            slope = fit.basis.slope_along(few, fit.theta, direction)
         basis = self.basis(sample, curved=True, direction=direction, slope=slope)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
@@ -283,10 +289,10 @@ class _Task:
         successor = problem.successor_weights(basis, columns)
         gradient, information = problem.derivatives(basis, columns, successor)
         right = information @ theta + gradient
-        asked = _asked_for(basis, information, right)
+        asked = _asked_for(basis, information, right, ridges=ridges)
         kept = basis.narrowed(asked)
         theta = theta[asked[basis.term_of]]
-        return maximise(problem, kept, theta, max_rounds=2)
+        return maximise(problem, kept, theta, max_rounds=3)
 
     def final_step(self, found: _Found) -> _Found:
         """One Newton step on all decisions, where the rounds used some of them."""
@@ -377,7 +383,7 @@ def _evidence(fit: Fitted, basis: SmoothBasis) -> float:
     return log_evidence(fit.information, right, basis.group, penalty)
 
 
-def _asked_for(basis: SmoothBasis, information, right) -> np.ndarray:
+def _asked_for(basis: SmoothBasis, information, right, *, ridges: bool) -> np.ndarray:
     """The terms that the evidence supports, at a quadratic approximation.
 
     First which family: bends along the learned direction, bends of single variables with
@@ -388,7 +394,8 @@ def _asked_for(basis: SmoothBasis, information, right) -> np.ndarray:
     along = np.array(["direction" in k for k in kinds])
     own = np.array([k[:5] in ("bends", "produ", "state") for k in kinds]) & ~along
     best, chosen, effective = -np.inf, always, np.zeros(0)
-    for family in (always | along, always | own, np.ones(len(kinds), dtype=bool)):
+    families = [always | along, always | own, np.ones(len(kinds), dtype=bool)]
+    for family in families if ridges else families[:2]:
         used = family[basis.term_of]
         part = basis.narrowed(family)
         start = np.ones(num_groups(part))

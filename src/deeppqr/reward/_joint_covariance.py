@@ -5,7 +5,8 @@ $$\xi_i = z_i - \gamma\,\{z_i + \rho(s_i)\}\,\{V(s'_i) - E[V(s')|s_i,a_i]\},$$
 $z_i = Z(s_i,a_i) - \sum_a\pi_a Z(s_i,a)$: the first part is the choice's, the second what
 estimating the law costs, with $\rho = L'(\sum_i L_i L_i')^{-1}C$ the effect of a
 change in V through all later periods, $L = \phi - \gamma\sum_a\pi_a E[\phi(s')|s,a]$ the
-left side of the value's equation and $C = \gamma\sum_i\sum_a\pi_a E[\phi(s')|s_i,a](Z_a - \bar Z)'$.
+left side of the value's equation and
+$C = \gamma\sum_i\sum_a\pi_a E[\phi(s')|s_i,a](Z_a - \bar Z)'$.
 The two parts are uncorrelated. The choices' is read as a posterior, $(H + \Lambda)^{-1}$,
 which counts the bias of the penalty (Nychka 1988); the law's is clustered by unit.
 """

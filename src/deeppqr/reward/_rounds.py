@@ -68,7 +68,8 @@ def start_from_policy(problem: ValueProblem, basis: Any, log_prob: PerAction) ->
     rows, discount = np.arange(len(problem.action)), problem.discount
 
     def along(theta: np.ndarray) -> PerAction:
-        return basis(problem.state, theta) + discount * problem.project(successor @ theta)
+        after = problem.project(successor @ theta)
+        return basis.combine(columns, theta) + discount * after
 
     def fit(q: PerAction) -> float:
         return float(problem.weight @ log_softmax(q, axis=1)[rows, problem.action])
@@ -106,7 +107,7 @@ def maximise(
 ) -> Fitted:
     """Rounds from coefficients and from the policy in `problem.q`."""
     columns = basis.columns(problem.state)
-    reward = lambda at: problem.default + basis(problem.state, at)
+    reward = lambda at: problem.default + basis.combine(columns, at)
     penalty = np.ones(num_groups(basis)) if penalty is None else penalty
     problem.evaluate(reward(theta), rounds=6)
     total, turn, converged = float(problem.weight.sum()), 0, False
@@ -129,7 +130,7 @@ def maximise(
         now = problem.log_likelihood() - 0.5 * diagonal @ theta**2
         before = problem.q, problem.left, problem.value_weight
         light = problem.discount * (successor @ step)
-        change = basis(problem.state, step) + problem.project(light)
+        change = basis.combine(columns, step) + problem.project(light)
         accepted = False
         while length > MIN_LENGTH and not accepted:
             moved = theta + length * step

@@ -291,5 +291,5 @@ def _list_places(law: Moves, features, state, ahead, reset, neighbours):
             found.append((index.reshape(shape), weight.reshape(shape)))
     if neighbours is None:
         return None, landing
-    near = tuple(np.concatenate(parts) for parts in zip(*found, strict=True))
-    return near, landing
+    index, weight = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    return (index, weight), landing
