@@ -182,34 +182,6 @@ def test_auto_counts_where_states_repeat(tabular, key):
     assert "frequencies in 7 distinct states" in Auto().fit(panel, key=key).note
 
 
-@pytest.mark.slow
-def test_auto_compares_on_held_out_units(paper, key):
-    world, panel = paper
-    fit = Auto().fit(panel, key=key)
-    names, scores = zip(*fit.evidence, strict=True)
-    assert set(names) == {"logit", "quadratic logit", "network", "boosted trees"}
-    assert scores[0] == max(scores)
-    shares = float(np.mean(log_shares(panel)[panel.action]))
-    assert scores[0] > shares
-    assert divergence(world, fit.policy, panel.state) < 0.05
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("draw", "winners"),
-    [(steps, {"boosted trees"}), (smooth, {"logit", "quadratic logit", "network"})],
-)
-def test_auto_knows_steps_from_slopes(draw, winners, key):
-    panel = draw()
-    fit, again = (Auto().fit(panel, key=key) for _ in range(2))
-    names, scores = zip(*fit.evidence, strict=True)
-    assert set(names) == {"logit", "quadratic logit", "network", "boosted trees"}
-    assert list(scores) == sorted(scores, reverse=True)
-    assert names[0] in winners
-    assert fit.evidence == again.evidence
-    np.testing.assert_array_equal(fit.held_out, again.held_out)
-
-
 def test_auto_is_a_smooth_logit_that_needs_no_seed():
     """Two keys, the same policy; and far better than the action shares it starts from."""
     panel = smooth()

@@ -141,6 +141,8 @@ def best_penalty(
     inside = group[penalised]
     size = np.bincount(inside, minlength=num_groups)
     effective = np.zeros(num_groups)
+    # Each round inverts the Hessian: fewer where it is large, as later calls go on.
+    rounds = min(rounds, max(6, int(1e10 / max(len(group), 1) ** 3)))
     for _ in range(rounds if num_groups else 0):
         inverse = np.linalg.inv(hessian + np.diag(penalty_diagonal(penalty, group)))
         theta = inverse @ right

@@ -145,6 +145,12 @@ class NearestStates:
         place = features.scaling(state) if among else features.coordinates(state)
         return cls(features, place, among)
 
+    @staticmethod
+    def exist_for(features: ValueFeatures) -> bool:
+        """Whether there is a space of few dimensions to seek them in."""
+        dim, few = len(features.scaling.center), len(features.inner_scaling.center)
+        return dim <= MAX_NEAR or few > 0
+
     @cached_property
     def _tree(self) -> cKDTree:
         return cKDTree(self.place)

@@ -29,6 +29,8 @@ from ..learners._ridge_logit import blockwise_derivatives
 from ._value_function import NearestStates, ValueFeatures, ValueFunction
 
 ROWS_AT_ONCE = 4_096
+# Numbers in the features of the places that a block of rows may lead to: 120 MB.
+PLACE_NUMBERS = 30_000_000
 # Rows for the weights of the value's features, of which there are at most 300 or so.
 VALUE_ROWS = 25_000
 # NearestStates' equation: relative change at which it is solved.
@@ -243,7 +245,7 @@ def pose_value_problem(
         near, landing, neighbours = None, np.zeros(0), None
     else:
         assert isinstance(law, Moves)
-        if neighbours is None and correct:
+        if neighbours is None and correct and NearestStates.exist_for(features):
             neighbours = NearestStates.of(features, state)
         near, landing = _list_places(law, features, state, ahead, reset, neighbours)
     problem = ValueProblem(
@@ -277,7 +279,8 @@ def _list_places(law: Moves, features, state, ahead, reset, neighbours):
             landing += np.bincount(index.ravel(), weight.ravel(), len(landing))
             landing /= len(law.landing)
     found = []
-    for at in row_slices(len(state), ROWS_AT_ONCE):
+    lookups = law.deviation.shape[0] * law.deviation.shape[1] * features.width
+    for at in row_slices(len(state), max(64, min(ROWS_AT_ONCE, PLACE_NUMBERS // lookups))):
         places = law.outcomes(state[at])
         flat = places.flat
         few = features.coordinates(flat)
