@@ -25,7 +25,7 @@ from ..law._moves import Moves
 from ..law._survival import Survival
 from ..law._table import Table
 from ..learners._chunks import row_slices
-from ..learners._ridge_logit import best_penalty, log_evidence
+from ..learners._ridge_logit import best_penalty
 from ..learners._smooth_basis import SmoothBasis, smooth_basis
 from ..panel._cells import Cells
 from ..panel._panel import Panel
@@ -38,23 +38,25 @@ from ._joint_covariance import coefficient_covariance
 from ._joint_reward import JointReward, implied_value
 from ._reward import AbstractRewardEstimator, RewardFit
 from ._rounds import Fitted, maximise, num_groups, start_from_policy
+from ._terms import asked_for, carry_over_coefficients, evidence, spaced, term_names
 from ._value_function import ValueFeatures, value_features
 from ._value_problem import ValueProblem, pose_value_problem
 
 # Rows of the first stage, where lines and terms are chosen.
 FIRST_ROWS = 12_500
+# Fewer where there are many actions and columns: numbers in the likelihood's regressors.
+FIRST_NUMBERS, MIN_FIRST = 80_000_000, 2_500
+# Coefficients of the lines from which on terms are chosen in one turn and without ridges:
+# with 25 unordered actions and 30 columns a pass over the rows takes seconds.
+LARGE = 500
 # Numbers in E[phi(s')|s,a], kept in float32: 600 MB.
 MAX_NUMBERS = 150_000_000
-# A term with fewer effective coefficients is dropped; constants always stay.
-ASKED_FOR = 0.5
 # Turns of the learned direction, each worth at least this many nats.
 MAX_TURNS, TURN_GAIN = 4, 2.0
 # States at which gradients of the reward are taken, to find its direction.
 GRADIENTS = 3_000
 # Evidence, in nats, for a penalty on every variable's lines over one on all.
 OWN_PENALTIES = 3.0
-# The same for a family of terms over a simpler one.
-FAMILY = 3.0
 
 
 @dataclass(frozen=True)
@@ -211,8 +213,11 @@ class _Task:
 
     def first_stage(self, policy: AbstractPolicy) -> _Found:
         """Lines, or the user's features, on few rows."""
-        rows = _spaced(len(self.decisions.state), FIRST_ROWS)
-        state = self.decisions.state[rows]
+        every = self.decisions.state
+        width = len(self.basis(every[:: max(1, len(every) // 2_000)]))
+        most = max(MIN_FIRST, FIRST_NUMBERS // (width * self.panel.num_actions))
+        rows = spaced(len(every), min(FIRST_ROWS, most))
+        state = every[rows]
         problem = self.pose(rows, self.value_features(state))
         if self.features is not None:
             basis = GivenBasis.of(self.panel, self.features, self.anchor)
@@ -222,14 +227,14 @@ class _Task:
         fit = maximise(problem, basis, theta, max_rounds=6)
         if isinstance(basis, SmoothBasis):
             own = basis.with_own_penalties("lines")
-            if _evidence(fit, own) > _evidence(fit, basis) + OWN_PENALTIES:
+            if evidence(fit, own) > evidence(fit, basis) + OWN_PENALTIES:
                 fit = maximise(problem, own, fit.theta, max_rounds=6)
         return _Found(problem, fit, rows)
 
     def curved_stage(self, found: _Found, most: int) -> _Found:
         """Terms that the data ask for, on as many rows as memory allows."""
         size = self.panel.num_actions * found.problem.features.width
-        rows = _spaced(len(self.decisions.state), min(most, MAX_NUMBERS // size))
+        rows = spaced(len(self.decisions.state), min(most, MAX_NUMBERS // size))
         state = self.decisions.state[rows]
         sample = state[:: max(1, len(state) // FIRST_ROWS)]
         if isinstance(found.fit.basis, GivenBasis):
@@ -240,7 +245,8 @@ class _Task:
         features = self.value_features(sample, None if self.cells else direction)
         found = self._onto(found, rows, features)
         best = None
-        for _ in range(MAX_TURNS):
+        large = len(found.fit.theta) > LARGE
+        for _ in range(1 if large else MAX_TURNS):
             # Ridges would stand in for bends along a direction that is not yet right.
             fit = self._turn(found.problem, found.fit, sample, ridges=False)
             found = replace(found, fit=fit)
@@ -249,7 +255,9 @@ class _Task:
             if not turned or (best is not None and now < best + TURN_GAIN):
                 break
             best = now
-        fit = self._turn(found.problem, found.fit, sample, ridges=True)
+        fit = found.fit
+        if not large:
+            fit = self._turn(found.problem, fit, sample, ridges=True)
         if not fit.converged:
             options = {"max_rounds": 5, "penalty": fit.penalty}
             fit = maximise(found.problem, fit.basis, fit.theta, **options)
@@ -284,12 +292,12 @@ class _Task:
         basis = self.basis(sample, curved=True, direction=direction, slope=slope)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
-        theta = _carry(basis, fit, sample)
+        theta = carry_over_coefficients(basis, fit, sample)
         columns = basis.columns(problem.state)
         successor = problem.successor_weights(basis, columns)
         gradient, information = problem.derivatives(basis, columns, successor)
         right = information @ theta + gradient
-        asked = _asked_for(basis, information, right, ridges=ridges)
+        asked = asked_for(basis, information, right, ridges=ridges)
         kept = basis.narrowed(asked)
         theta = theta[asked[basis.term_of]]
         return maximise(problem, kept, theta, max_rounds=3)
@@ -350,7 +358,7 @@ class _Task:
         scores[self.decisions.panel_row[at >= 0]] = held_out.scores[at[at >= 0]]
         used = float(fit.effective.sum()) or float(len(fit.theta))
         note = (
-            f"joint, {used:.1f} effective coefficients in {_terms(fit.basis)}; "
+            f"joint, {used:.1f} effective coefficients in {term_names(fit.basis)}; "
             f"{fit.rounds} rounds on {len(found.rows):,} decisions{found.note}"
             f"{'' if fit.converged else ', not converged'}{held_out.note}; "
             f"{self.learned.note}"
@@ -373,68 +381,3 @@ class _Task:
         ridge[0] = 1e-12
         gram = drop.T @ weighted + np.diag(ridge + 1e-10 * np.diag(drop.T @ weighted))
         return np.linalg.solve(gram, weighted.T @ self.anchor_reward(problem.state))
-
-
-def _evidence(fit: Fitted, basis: SmoothBasis) -> float:
-    """The largest log evidence with a basis' penalties, at the fit's quadratic form."""
-    right = fit.information @ fit.theta + fit.gradient
-    start = np.ones(num_groups(basis))
-    penalty, _ = best_penalty(fit.information, right, basis.group, start, 100)
-    return log_evidence(fit.information, right, basis.group, penalty)
-
-
-def _asked_for(basis: SmoothBasis, information, right, *, ridges: bool) -> np.ndarray:
-    """The terms that the evidence supports, at a quadratic approximation.
-
-    First which family: bends along the learned direction, bends of single variables with
-    products, or both with ridges; then, within it, terms with some effective coefficients.
-    """
-    kinds = [term.kind for term in basis.terms]
-    always = np.array([k == "constants" or k[:5] in ("lines", "level") for k in kinds])
-    along = np.array(["direction" in k for k in kinds])
-    own = np.array([k[:5] in ("bends", "produ", "state") for k in kinds]) & ~along
-    best, chosen, effective = -np.inf, always, np.zeros(0)
-    families = [always | along, always | own, np.ones(len(kinds), dtype=bool)]
-    for family in families if ridges else families[:2]:
-        used = family[basis.term_of]
-        part = basis.narrowed(family)
-        start = np.ones(num_groups(part))
-        system, target = information[np.ix_(used, used)], right[used]
-        penalty, effect = best_penalty(system, target, part.group, start, 60)
-        found = log_evidence(system, target, part.group, penalty)
-        if found > best + FAMILY:
-            best, chosen, effective, kept = found, family, effect, part
-    of_group = np.zeros(num_groups(kept), dtype=np.int64)
-    of_group[kept.group] = kept.term_of
-    enough = np.bincount(of_group, effective, len(kept.terms)) >= ASKED_FOR
-    asked = chosen.copy()
-    asked[chosen] = enough
-    # Constants and the first kind of lines stay: the simplest reward has them.
-    asked[: kinds.index("constants") + 1] = True
-    return asked
-
-
-def _carry(basis: SmoothBasis, fit: Fitted, sample: States) -> np.ndarray:
-    """Coefficients with which a basis comes closest to a reward found with another."""
-    most = max(200, 4_000_000 // (basis.num_actions * len(basis)))
-    state = sample[:: max(1, len(sample) // min(3_000, most))]
-    design = basis.design(state).reshape(-1, len(basis))
-    target = fit.basis(state, fit.theta).ravel()
-    gram = design.T @ design + 1e-6 * len(design) * np.eye(len(basis))
-    return np.linalg.solve(gram, design.T @ target)
-
-
-def _terms(basis: SmoothBasis | GivenBasis) -> str:
-    if isinstance(basis, GivenBasis):
-        return "the given features"
-    kinds = dict.fromkeys(term.kind.split(" of ")[0] for term in basis.terms)
-    return ", ".join(kinds)
-
-
-def _spaced(number: int, most: int) -> np.ndarray:
-    """Up to `most` rows in evenly spaced blocks: paths keep their neighbours."""
-    if number <= most:
-        return np.arange(number)
-    length = min(250, most)
-    starts = np.linspace(0, number - length, max(1, most // length)).astype(np.int64)
-    return np.unique((starts[:, None] + np.arange(length)).ravel())

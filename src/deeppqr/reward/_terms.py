@@ -1,0 +1,79 @@
+"""Which terms of the reward the data ask for, and other steps between the stages."""
+
+import numpy as np
+
+from .._shapes import States
+from ..learners._ridge_logit import best_penalty, log_evidence
+from ..learners._smooth_basis import SmoothBasis
+from ._given_basis import GivenBasis
+from ._rounds import Fitted, num_groups
+
+# A term with fewer effective coefficients is dropped; constants always stay.
+ASKED_FOR = 0.5
+# Evidence, in nats, for a family of terms over a simpler one.
+FAMILY = 3.0
+
+
+def evidence(fit: Fitted, basis: SmoothBasis) -> float:
+    """The largest log evidence with a basis' penalties, at the fit's quadratic form."""
+    right = fit.information @ fit.theta + fit.gradient
+    start = np.ones(num_groups(basis))
+    penalty, _ = best_penalty(fit.information, right, basis.group, start, 100)
+    return log_evidence(fit.information, right, basis.group, penalty)
+
+
+def asked_for(basis: SmoothBasis, information, right, *, ridges: bool) -> np.ndarray:
+    """The terms that the evidence supports, at a quadratic approximation.
+
+    First which family: bends along the learned direction, bends of single variables with
+    products, or both with ridges; then, within it, terms with some effective coefficients.
+    """
+    kinds = [term.kind for term in basis.terms]
+    always = np.array([k == "constants" or k[:5] in ("lines", "level") for k in kinds])
+    along = np.array(["direction" in k for k in kinds])
+    own = np.array([k[:5] in ("bends", "produ", "state") for k in kinds]) & ~along
+    best, chosen, effective = -np.inf, always, np.zeros(0)
+    families = [always | along, always | own, np.ones(len(kinds), dtype=bool)]
+    for family in families if ridges else families[:2]:
+        used = family[basis.term_of]
+        part = basis.narrowed(family)
+        start = np.ones(num_groups(part))
+        system, target = information[np.ix_(used, used)], right[used]
+        penalty, effect = best_penalty(system, target, part.group, start, 60)
+        found = log_evidence(system, target, part.group, penalty)
+        if found > best + FAMILY:
+            best, chosen, effective, kept = found, family, effect, part
+    of_group = np.zeros(num_groups(kept), dtype=np.int64)
+    of_group[kept.group] = kept.term_of
+    enough = np.bincount(of_group, effective, len(kept.terms)) >= ASKED_FOR
+    asked = chosen.copy()
+    asked[chosen] = enough
+    # Constants and the first kind of lines stay: the simplest reward has them.
+    asked[: kinds.index("constants") + 1] = True
+    return asked
+
+
+def carry_over_coefficients(basis: SmoothBasis, fit: Fitted, sample: States) -> np.ndarray:
+    """Coefficients with which a basis comes closest to a reward found with another."""
+    most = max(200, 4_000_000 // (basis.num_actions * len(basis)))
+    state = sample[:: max(1, len(sample) // min(3_000, most))]
+    design = basis.design(state).reshape(-1, len(basis))
+    target = fit.basis(state, fit.theta).ravel()
+    gram = design.T @ design + 1e-6 * len(design) * np.eye(len(basis))
+    return np.linalg.solve(gram, design.T @ target)
+
+
+def term_names(basis: SmoothBasis | GivenBasis) -> str:
+    if isinstance(basis, GivenBasis):
+        return "the given features"
+    kinds = dict.fromkeys(term.kind.split(" of ")[0] for term in basis.terms)
+    return ", ".join(kinds)
+
+
+def spaced(number: int, most: int) -> np.ndarray:
+    """Up to `most` rows in evenly spaced blocks: paths keep their neighbours."""
+    if number <= most:
+        return np.arange(number)
+    length = min(250, most)
+    starts = np.linspace(0, number - length, max(1, most // length)).astype(np.int64)
+    return np.unique((starts[:, None] + np.arange(length)).ravel())
