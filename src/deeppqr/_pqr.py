@@ -21,6 +21,7 @@ from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem
 from .diagnostics._diagnostics import diagnose
 from .diagnostics._identification import check_identified, warn_of_weak_overlap
+from .learners._row_threads import row_threads
 from .mdp._law import Law
 from .mdp._tabular import check_preferences
 from .panel._panel import Panel, require_panel
@@ -152,6 +153,10 @@ class PQR:
 
     def fit(self, panel: Panel) -> Fit:
         """Estimate the policy, the anchor's value and the reward from a panel."""
+        with row_threads():
+            return self._fit(panel)
+
+    def _fit(self, panel: Panel) -> Fit:
         require_panel(panel)
         anchor = check_identified(panel, self.anchor)
         anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)

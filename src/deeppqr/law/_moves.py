@@ -35,6 +35,8 @@ MIN_RESETS = 0.003
 # to eight, otherwise points that have their mean and covariance.
 MAX_OUTCOMES, LINE_OUTCOMES, MAX_AXES = 8, 7, 4
 MAX_LANDINGS = 4_000  # evaluations of f for the mean over resets; more add no accuracy
+# Places at which a function is evaluated at once: 90 MB with the value's 270 features.
+PLACES_AT_ONCE = 40_000
 # Every fifth row decides between the two models of resets.
 HELD_OUT = 5
 
@@ -226,7 +228,10 @@ class MovedAhead(AbstractAhead):
     """Mean of the function where resets land."""
 
     def __call__(self, state):
-        return in_chunks(self._expect, state)
+        number, outcomes, _ = self.moves.deviation.shape
+        return in_chunks(
+            self._expect, state, max(16, PLACES_AT_ONCE // (number * outcomes))
+        )
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
         places = self.moves.outcomes(state)

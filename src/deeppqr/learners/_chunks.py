@@ -6,6 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from ._row_threads import over_blocks
+
 # Rows evaluated at once on the host. A design of 5,000 rows, 5 actions and 500 columns
 # takes 100 MB; twice the rows take twice that and no less time.
 HOST_ROWS = 5_000
@@ -20,13 +22,15 @@ def row_slices(number: int, size: int) -> Iterator[slice]:
         yield slice(first, first + size)
 
 
-def in_chunks(function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray) -> np.ndarray:
-    """The function at many rows, `HOST_ROWS` at a time at most."""
-    if len(rows) <= HOST_ROWS:
+def in_chunks(
+    function: Callable[[np.ndarray], np.ndarray], rows: np.ndarray, size: int = HOST_ROWS
+) -> np.ndarray:
+    """The function at many rows, at most `size` at a time."""
+    if len(rows) <= size:
         return function(rows)
     # Parts of even size: a remainder of a few rows would cost a call of its own.
-    parts = np.array_split(rows, -(-len(rows) // HOST_ROWS))
-    return np.concatenate([function(part) for part in parts])
+    parts = np.array_split(rows, -(-len(rows) // size))
+    return np.concatenate(list(over_blocks(function, parts)))
 
 
 def in_compiled_chunks(

@@ -7,7 +7,8 @@ from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._stored import stored
-from ..learners._ridge_logit import best_penalty, blockwise_derivatives, penalty_diagonal
+from ..learners._logit_sums import choice_scores, logit_sums
+from ..learners._ridge_logit import best_penalty, penalty_diagonal
 from ..learners._smooth_basis import SmoothBasis, smooth_basis
 from ._policy import FOLDS, AbstractPolicy, AbstractPolicyEstimator, PolicyFit
 
@@ -79,9 +80,8 @@ class _Newton:
         basis = self.basis
         for _ in range(max_steps):
             prob = np.exp(self._scores(self.theta))
-            gradient, self.information = blockwise_derivatives(
-                basis, self.columns, prob, self.action, self.weight
-            )
+            sums = logit_sums(basis, self.columns, prob, self.action, self.weight)
+            gradient, self.information = sums.through(None)
             right = self.information @ self.theta + gradient
             self.penalty, _ = best_penalty(
                 self.information, right, basis.group, self.penalty, 40
@@ -102,15 +102,10 @@ class _Newton:
         """Log-probabilities of the choices without their fold."""
         score = np.zeros((FOLDS, len(self.theta)))
 
-        def add(rows: slice, z: np.ndarray, share: np.ndarray) -> None:
-            del share
-            chosen = z[self.action[rows], np.arange(z.shape[1])]
-            np.add.at(score, fold[rows], chosen * self.weight[rows, None])
-
         prob = np.exp(self._scores(self.theta))
-        blockwise_derivatives(
-            self.basis, self.columns, prob, self.action, self.weight, each=add
-        )
+        for rows, z in choice_scores(self.basis, self.columns, prob, self.action):
+            z *= self.weight[rows, None].astype(np.float32)
+            np.add.at(score, fold[rows], z)
         diagonal = np.diag(penalty_diagonal(self.penalty, self.basis.group))
         found = np.empty(len(self.action))
         for number in range(FOLDS):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -57,8 +57,16 @@ class GivenBasis:
     def combine(self, columns: np.ndarray, theta: np.ndarray) -> PerAction:
         return columns.reshape(len(columns), self.num_actions, self.width) @ theta
 
-    def add_action(self, out: np.ndarray, columns: np.ndarray, action: int) -> None:
-        out += columns[:, action * self.width : (action + 1) * self.width]
+    products: ClassVar[list] = []
+    """None of the features is a product of a column with a shape over the actions."""
+
+    def by_action(self, columns: np.ndarray) -> Float[np.ndarray, "action row feature"]:
+        features = columns.reshape(len(columns), self.num_actions, self.width)
+        return np.moveaxis(features, 1, 0)
+
+    def slopes(self, columns: np.ndarray, action: int) -> tuple[np.ndarray, np.ndarray]:
+        """The derivative by the coefficients, (row, coefficient), and which these are."""
+        return self.by_action(columns)[action], np.arange(self.width)
 
     def average(self, columns: np.ndarray, prob: np.ndarray) -> np.ndarray:
         features = columns.reshape(len(columns), self.num_actions, self.width)

@@ -34,19 +34,15 @@ def judge(problem: ValueProblem, fit: Fitted, fold: Codes) -> HeldOut:
     too large. Unless held-out decisions clearly need the coefficients, one factor on them,
     which these decisions choose, corrects that; not for a user's own features.
     """
-    numbers = np.unique(fold)
+    numbers, penalised = np.unique(fold), fit.basis.group >= 0
     score = np.zeros((len(numbers), len(fit.theta)))
     place = np.searchsorted(numbers, fold)
 
-    def add(rows: slice, z: np.ndarray, share: np.ndarray) -> None:
-        del share
-        at = place[rows]
-        chosen = z[problem.action[rows], np.arange(len(at))] * problem.weight[rows, None]
-        for number in np.unique(at):
-            score[number] += chosen[at == number].sum(axis=0, dtype=np.float64)
-
     columns = fit.basis.columns(problem.state)
-    problem.derivatives(fit.basis, columns, fit.successor, add)
+    for rows, z in problem.scores(fit.basis, columns, fit.successor):
+        z *= problem.weight[rows, None].astype(z.dtype)
+        for number in np.unique(place[rows]):
+            score[number] += z[place[rows] == number].sum(axis=0, dtype=np.float64)
     total = problem.weight.sum()
     offset, predictor = np.empty_like(problem.q), np.empty_like(problem.q)
     for number in range(len(numbers)):
@@ -54,16 +50,16 @@ def judge(problem: ValueProblem, fit: Fitted, fold: Codes) -> HeldOut:
         rest = 1 - problem.weight[out].sum() / total
         system = rest * fit.information + np.diag(fit.diagonal)
         theta = fit.theta - np.linalg.lstsq(system, score[number], rcond=1e-12)[0]
-        predictor[out] = _along(problem, fit, theta, out)
-        offset[out] = problem.q[out] - _along(problem, fit, fit.theta, out)
+        predictor[out] = _along(problem, fit, np.where(penalised, theta, 0.0), out)
+        free = np.where(penalised, 0.0, theta)
+        offset[out] = problem.q[out] - _along(problem, fit, fit.theta - free, out)
     rows = np.arange(len(fold))
 
     def scores(factor: float) -> PerRow:
         return log_softmax(offset + factor * predictor, axis=1)[rows, problem.action]
 
     full, factor = scores(1.0), 1.0
-    penalised = (fit.basis.group >= 0).any()
-    if penalised and not clearly_better(full, scores(0.0), problem.weight):
+    if penalised.any() and not clearly_better(full, scores(0.0), problem.weight):
         loss = lambda t: -float(problem.weight @ scores(t))
         factor = float(minimize_scalar(loss, bounds=(0.0, 1.0), method="bounded").x)
         full = scores(factor)
@@ -72,7 +68,7 @@ def judge(problem: ValueProblem, fit: Fitted, fold: Codes) -> HeldOut:
 
 def _along(problem: ValueProblem, fit: Fitted, theta: np.ndarray, rows: np.ndarray):
     """What coefficients add to Q at some rows."""
-    light = (problem.discount * fit.successor @ theta).astype(np.float32)
+    light = (problem.discount * fit.successor @ theta).astype(problem.dtype)
     after = np.stack([part[rows] @ light for part in problem.ahead], axis=1)
     return fit.basis(problem.state[rows], theta) + after
 

@@ -51,6 +51,8 @@ FIRST_NUMBERS, MIN_FIRST = 80_000_000, 2_500
 LARGE = 500
 # Numbers in E[phi(s')|s,a], kept in float32: 600 MB.
 MAX_NUMBERS = 150_000_000
+# The same up to which they are kept in float64: 32 MB.
+PRECISE_NUMBERS = 4_000_000
 # Turns of the learned direction, each worth at least this many nats.
 MAX_TURNS, TURN_GAIN = 4, 2.0
 # States at which gradients of the reward are taken, to find its direction.
@@ -199,13 +201,16 @@ class _Task:
             neighbours=neighbours,
         )
 
-    def value_features(self, state: States, direction=None) -> ValueFeatures:
+    def value_features(self, state: States, rows: int, direction=None) -> ValueFeatures:
+        """Features scaled on some states, to be used on so many rows."""
         law, survival = self.learned.law, None
         if isinstance(law, Moves):
             survival = Survival(law, self.discount)
-        return value_features(
-            state, direction=direction, survival=survival, cells=self.cells
-        )
+        told = {"direction": direction, "survival": survival, "cells": self.cells}
+        found = value_features(state, **told)
+        # With a discount near one V is thousands of times what differs between states.
+        few = rows * self.panel.num_actions * found.width <= PRECISE_NUMBERS
+        return value_features(state, **told, precise=True) if few else found
 
     def basis(self, state: States, **options: Any) -> SmoothBasis:
         panel = self.panel
@@ -218,7 +223,7 @@ class _Task:
         most = max(MIN_FIRST, FIRST_NUMBERS // (width * self.panel.num_actions))
         rows = spaced(len(every), min(FIRST_ROWS, most))
         state = every[rows]
-        problem = self.pose(rows, self.value_features(state))
+        problem = self.pose(rows, self.value_features(state, len(rows)))
         if self.features is not None:
             basis = GivenBasis.of(self.panel, self.features, self.anchor)
         else:
@@ -241,27 +246,34 @@ class _Task:
             if len(rows) == len(found.rows):
                 return found
             return self._onto(found, rows, found.problem.features)
+        if len(found.fit.theta) <= LARGE:
+            found = self._turned(found, sample)
         direction = found.fit.basis.steepest(sample, found.fit.theta)
-        features = self.value_features(sample, None if self.cells else direction)
+        features = self.value_features(sample, len(rows), None if self.cells else direction)
         found = self._onto(found, rows, features)
+        if len(found.fit.theta) <= LARGE:
+            # With more rows the direction is more accurate, and what follows depends on it.
+            fit = self._turn(found.problem, found.fit, sample, surface=False)
+            found = replace(found, fit=fit)
+        fit = self._turn(found.problem, found.fit, sample, surface=True)
+        if not fit.converged:
+            options = {"max_rounds": 5, "penalty": fit.penalty}
+            fit = maximise(found.problem, fit.basis, fit.theta, **options)
+        return replace(found, fit=fit)
+
+    def _turned(self, found: _Found, sample: States) -> _Found:
+        """Curved terms on the rows of the first stage, as the direction is turned."""
         best = None
-        large = len(found.fit.theta) > LARGE
-        for _ in range(1 if large else MAX_TURNS):
-            # Ridges would stand in for bends along a direction that is not yet right.
-            fit = self._turn(found.problem, found.fit, sample, ridges=False)
+        for _ in range(MAX_TURNS):
+            # The surface would stand in for bends along a direction not yet right.
+            fit = self._turn(found.problem, found.fit, sample, surface=False)
             found = replace(found, fit=fit)
             now = found.problem.log_likelihood()
             turned = any("direction" in term.kind for term in fit.basis.terms)
             if not turned or (best is not None and now < best + TURN_GAIN):
                 break
             best = now
-        fit = found.fit
-        if not large:
-            fit = self._turn(found.problem, fit, sample, ridges=True)
-        if not fit.converged:
-            options = {"max_rounds": 5, "penalty": fit.penalty}
-            fit = maximise(found.problem, fit.basis, fit.theta, **options)
-        return replace(found, fit=fit)
+        return found
 
     def _onto(self, found: _Found, rows: np.ndarray, features: ValueFeatures) -> _Found:
         """An estimate carried over to other rows and features."""
@@ -281,7 +293,7 @@ class _Task:
         return _Found(problem, fit, rows)
 
     def _turn(
-        self, problem: ValueProblem, fit: Fitted, sample: States, *, ridges: bool
+        self, problem: ValueProblem, fit: Fitted, sample: States, *, surface: bool
     ) -> Fitted:
         """All terms with the steepest direction so far; those not asked for dropped."""
         direction = slope = None
@@ -289,7 +301,8 @@ class _Task:
             few = sample[:: max(1, len(sample) // GRADIENTS)]
             direction = fit.basis.steepest(few, fit.theta)
             slope = fit.basis.slope_along(few, fit.theta, direction)
-        basis = self.basis(sample, curved=True, direction=direction, slope=slope)
+        told = {"curved": True, "surface": surface, "direction": direction, "slope": slope}
+        basis = self.basis(sample, **told)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
         theta = carry_over_coefficients(basis, fit, sample)
@@ -297,7 +310,7 @@ class _Task:
         successor = problem.successor_weights(basis, columns)
         gradient, information = problem.derivatives(basis, columns, successor)
         right = information @ theta + gradient
-        asked = asked_for(basis, information, right, ridges=ridges)
+        asked = asked_for(basis, information, right)
         kept = basis.narrowed(asked)
         theta = theta[asked[basis.term_of]]
         return maximise(problem, kept, theta, max_rounds=3)
@@ -328,8 +341,9 @@ class _Task:
         return _Found(problem, replace(fit, theta=theta), found.rows, note)
 
     def shrunk(self, found: _Found, held_out: HeldOut) -> _Found:
-        """Coefficients multiplied by what held-out decisions prefer, at most one."""
-        theta = held_out.factor * found.fit.theta
+        """Penalised coefficients multiplied by what held-out decisions prefer."""
+        theta = found.fit.theta.copy()
+        theta[found.fit.basis.group >= 0] *= held_out.factor
         problem = found.problem
         problem.evaluate(problem.default + found.fit.basis(problem.state, theta), rounds=8)
         return replace(found, fit=replace(found.fit, theta=theta))
@@ -351,6 +365,8 @@ class _Task:
             self.discount,
             self.temperature,
         )
+        if len(found.rows) == len(panel) and not self.decisions.pooled:
+            reward.keep(panel.state, self._continuations(problem, known))
         scores = np.full(len(panel), np.nan)
         place = np.full(len(self.decisions.state), -1)
         place[found.rows] = np.arange(len(found.rows))
@@ -371,6 +387,13 @@ class _Task:
             + ("" if problem.neighbours is None else " and neighbours"),
         )
         return RewardFit(reward, note, value, scores), solution
+
+    def _continuations(self, problem: ValueProblem, known: np.ndarray | None) -> np.ndarray:
+        """E[V(s')|s,a], and E[G(s')|s,a] unless g is zero, in all rows."""
+        found = [problem.continuation(problem.value_weight, problem.left)]
+        if known is not None:
+            found.append(problem.project(known))
+        return np.stack(found, axis=2)
 
     def _forever(self, problem: ValueProblem) -> np.ndarray:
         """Weights of G, what the anchor earns if it is taken for ever."""

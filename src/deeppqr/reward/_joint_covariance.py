@@ -11,10 +11,12 @@ The two parts are uncorrelated. The choices' is read as a posterior, $(H + \Lamb
 which counts the bias of the penalty (Nychka 1988); the law's is clustered by unit.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from jaxtyping import Float
 
-from .._shapes import PerRow
+from .._shapes import Codes, PerRow
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ._decisions import Decisions
@@ -26,35 +28,41 @@ def coefficient_covariance(
     panel: Panel, decisions: Decisions, used: np.ndarray, problem: ValueProblem, fit: Fitted
 ) -> Float[np.ndarray, "coefficient coefficient"]:
     """Covariance of the coefficients, found on the decisions in `used`."""
-    width = len(fit.theta)
-    chosen = np.zeros((len(problem.action), width), np.float32)
-    moved = np.zeros((problem.here.shape[1], width))
-
-    def add(rows: slice, z: np.ndarray, share: np.ndarray) -> None:
-        chosen[rows] = z[problem.action[rows], np.arange(z.shape[1])]
-        weight = problem.weight[rows].astype(np.float32)
-        for action, part in enumerate(z):
-            scaled = part * (share[action] * weight)[:, None]
-            moved[:] += problem.ahead[action, rows].T @ scaled
-
-    problem.derivatives(fit.basis, fit.basis.columns(problem.state), fit.successor, add)
+    columns = fit.basis.columns(problem.state)
     inverse = np.linalg.pinv(fit.information + np.diag(fit.diagonal), hermitian=True)
-    effect = chosen + problem.transport(problem.discount * moved)
-    surprise, rows, at = _surprises(panel, decisions, used, problem)
-    influence = -problem.discount * effect[at] * surprise[:, None]
-    influence = (influence * panel.weight[rows, None]) @ inverse.astype(np.float32)
-    clustered = Clusters.of(panel).sum(influence.astype(np.float64), at=rows)
+    sums = problem.sums(fit.basis, columns)
+    moved = sums.own_other.T + problem.discount * sums.other_other @ fit.successor
+    passed_on = problem.transport_weights(problem.discount * moved)
+    surprise = _surprises(panel, decisions, used, problem)
+    clusters = Clusters.of(panel)
+    clustered = np.zeros((clusters.count, len(fit.theta)))
+    light = inverse.astype(np.float32)
+    for rows, effect in problem.scores(fit.basis, columns, fit.successor):
+        effect += problem.transport(passed_on, rows)
+        inside = (surprise.place >= rows.start) & (surprise.place < rows.stop)
+        size = -problem.discount * surprise.value[inside]
+        at = surprise.panel_row[inside]
+        size = (size * panel.weight[at]).astype(np.float32)
+        part = effect[surprise.place[inside] - rows.start] * size[:, None]
+        clustered += clusters.sum(part @ light, at=at)
     # Where rounds used a share of the rows, sums over these stand for sums over all, and
     # the information is already that of all.
     share = problem.weight.sum() / decisions.weight.sum()
     return inverse + clustered_covariance(clustered) / share
 
 
+class _Surprises(NamedTuple):
+    """V(s') less its expectation, in rows whose next state was seen."""
+
+    value: PerRow
+    panel_row: Codes
+    place: Codes
+    """Their places among the problem's rows."""
+
+
 def _surprises(
     panel: Panel, decisions: Decisions, used: np.ndarray, problem: ValueProblem
-) -> tuple[PerRow, np.ndarray, np.ndarray]:
-    """V(s') less its expectation, in rows whose next state was seen; these rows, and their
-    places among the problem's."""
+) -> _Surprises:
     place = np.full(len(decisions.state), -1)
     place[used] = np.arange(len(used))
     at = np.full(len(panel), -1)
@@ -69,4 +77,4 @@ def _surprises(
         parts = np.array_split(states, -(-len(states) // 20_000))
         after[~ended] = np.concatenate([value(part)[:, 0] for part in parts])
     expected = problem.continuation(problem.value_weight, problem.left)
-    return after - expected[at, problem.action[at]], rows, at
+    return _Surprises(after - expected[at, problem.action[at]], rows, at)

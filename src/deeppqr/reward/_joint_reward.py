@@ -65,9 +65,13 @@ class JointReward(AbstractReward):
         kept = self.__dict__.get("_last")
         # The array itself is kept too, so its identity cannot pass to another one.
         if kept is None or kept[0] is not state:
-            kept = state, self.ahead(state)
-            object.__setattr__(self, "_last", kept)
+            kept = self.keep(state, self.ahead(state))
         return kept[1]
+
+    def keep(self, state: States, ahead: np.ndarray) -> tuple[States, np.ndarray]:
+        """Keep the continuations of these states until others are asked for."""
+        object.__setattr__(self, "_last", (state, ahead))
+        return state, ahead
 
     def parts(self, state: States, value) -> tuple[PerAction, PerAction]:
         """What the temperature scales and what it leaves: r = alpha r_pi + r_g.
@@ -91,9 +95,8 @@ class JointReward(AbstractReward):
         found = np.zeros((len(state), len(self.theta)))
         for one in np.unique(action):
             rows = np.flatnonzero(action == one)
-            part = found[rows]
-            self.basis.add_action(part, columns[rows], int(one))
-            found[rows] = part
+            values, used = self.basis.slopes(columns[rows], int(one))
+            found[np.ix_(rows, used)] = values
         return found
 
     def standard_errors(self, state: States, temperature: float) -> PerAction:
@@ -101,9 +104,9 @@ class JointReward(AbstractReward):
         columns = self.basis.columns(state)
         found = np.zeros((len(state), self.basis.num_actions))
         for action in range(found.shape[1]):
-            slopes = np.zeros((len(state), len(self.theta)))
-            self.basis.add_action(slopes, columns, action)
-            variance = ((slopes @ self.covariance) * slopes).sum(axis=1)
+            slopes, used = self.basis.slopes(columns, action)
+            covariance = self.covariance[np.ix_(used, used)]
+            variance = ((slopes @ covariance) * slopes).sum(axis=1)
             found[:, action] = np.sqrt(np.maximum(variance, 0.0))
         found[:, self.anchor] = 0.0
         return temperature * found

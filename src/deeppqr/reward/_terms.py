@@ -3,7 +3,7 @@
 import numpy as np
 
 from .._shapes import States
-from ..learners._ridge_logit import best_penalty, log_evidence
+from ..learners._ridge_logit import FREE, best_penalty, log_evidence
 from ..learners._smooth_basis import SmoothBasis
 from ._given_basis import GivenBasis
 from ._rounds import Fitted, num_groups
@@ -22,34 +22,39 @@ def evidence(fit: Fitted, basis: SmoothBasis) -> float:
     return log_evidence(fit.information, right, basis.group, penalty)
 
 
-def asked_for(basis: SmoothBasis, information, right, *, ridges: bool) -> np.ndarray:
+def asked_for(basis: SmoothBasis, information, right) -> np.ndarray:
     """The terms that the evidence supports, at a quadratic approximation.
 
     First which family: bends along the learned direction, bends of single variables with
-    products, or both with ridges; then, within it, terms with some effective coefficients.
+    products, the surface, or several of these; then, within it, terms with some effective
+    coefficients.
     """
     kinds = [term.kind for term in basis.terms]
     always = np.array([k == "constants" or k[:5] in ("lines", "level") for k in kinds])
     along = np.array(["direction" in k for k in kinds])
-    own = np.array([k[:5] in ("bends", "produ", "state") for k in kinds]) & ~along
+    surface = np.array([k == "surface" for k in kinds])
+    own = ~(always | along | surface)
     best, chosen, effective = -np.inf, always, np.zeros(0)
-    families = [always | along, always | own, np.ones(len(kinds), dtype=bool)]
-    for family in families if ridges else families[:2]:
+    families = [always | along, always | own]
+    if surface.any():
+        families += [always | surface, always | surface | along, np.ones_like(always)]
+    for family in families:
         used = family[basis.term_of]
         part = basis.narrowed(family)
         start = np.ones(num_groups(part))
         system, target = information[np.ix_(used, used)], right[used]
-        penalty, effect = best_penalty(system, target, part.group, start, 60)
+        penalty, effect = best_penalty(system, target, part.group, start, 25)
         found = log_evidence(system, target, part.group, penalty)
         if found > best + FAMILY:
             best, chosen, effective, kept = found, family, effect, part
-    of_group = np.zeros(num_groups(kept), dtype=np.int64)
-    of_group[kept.group] = kept.term_of
-    enough = np.bincount(of_group, effective, len(kept.terms)) >= ASKED_FOR
+    enough = np.array(
+        [
+            group[0] == FREE or effective[np.unique(group)].sum() >= ASKED_FOR
+            for group in np.split(kept.group, np.cumsum([t.width for t in kept.terms])[:-1])
+        ]
+    )
     asked = chosen.copy()
     asked[chosen] = enough
-    # Constants and the first kind of lines stay: the simplest reward has them.
-    asked[: kinds.index("constants") + 1] = True
     return asked
 
 

@@ -11,7 +11,6 @@ $Q = r + \gamma E[V(s')|s,a]$ and repeating is policy iteration: it ends at the 
 agent who maximises this reward. Everything is in units of the temperature.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,15 +23,16 @@ from scipy.special import log_softmax
 from .._shapes import Codes, PerAction, PerRow, States
 from ..law._moves import Moves
 from ..law._transition import AbstractTransition
-from ..learners._chunks import row_slices
-from ..learners._ridge_logit import blockwise_derivatives
+from ..learners._chunks import in_chunks, row_slices
+from ..learners._logit_sums import LogitSums, choice_scores, logit_sums
+from ..learners._row_threads import over_blocks, sum_over_blocks
 from ._value_function import NearestStates, ValueFeatures, ValueFunction
 
 ROWS_AT_ONCE = 4_096
 # Numbers in the features of the places that a block of rows may lead to: 120 MB.
 PLACE_NUMBERS = 30_000_000
 # Rows for the weights of the value's features, of which there are at most 300 or so.
-VALUE_ROWS = 25_000
+VALUE_ROWS = 15_000
 # NearestStates' equation: relative change at which it is solved.
 SPREAD_TOL, SPREAD_STEPS = 1e-3, 300
 
@@ -68,6 +68,10 @@ class ValueProblem:
     def num_actions(self) -> int:
         return self.ahead.shape[0]
 
+    @property
+    def dtype(self) -> type:
+        return self.features.dtype
+
     def log_prob(self) -> PerAction:
         return log_softmax(self.q, axis=1)
 
@@ -85,7 +89,7 @@ class ValueProblem:
             self.value_weight = self.solve(gain[self.valued, None])[:, 0]
             expected = self.project(self.value_weight)
             if self.neighbours is not None:
-                value = self.here @ self.value_weight.astype(np.float32)
+                value = self.here @ self.value_weight.astype(self.dtype)
                 error = gain - value + self.discount * (prob * expected).sum(axis=1)
                 self.residual = float(np.sqrt((error**2).mean()))
                 self.left = self._spread(error, prob)
@@ -98,8 +102,9 @@ class ValueProblem:
 
     def project(self, weight: np.ndarray) -> PerAction:
         """E[phi(s')'w | s, a]."""
-        light = weight.astype(np.float32)
-        return np.stack([part @ light for part in self.ahead], axis=1).astype(np.float64)
+        light = weight.astype(self.dtype)
+        found = over_blocks(lambda part: part @ light, self.ahead)
+        return np.stack(list(found), axis=1).astype(np.float64)
 
     def continuation(self, value_weight: np.ndarray, left: np.ndarray) -> PerAction:
         """E[V(s')|s,a] of a value found on other rows with the same features."""
@@ -118,17 +123,21 @@ class ValueProblem:
 
     def factor(self, prob: PerAction) -> None:
         """Left sides of the value's equation under a policy, and their normal equations."""
-        valued = self.valued
-        drop = self.here[valued].copy()
-        for action, part in enumerate(self.ahead):
-            share = (self.discount * prob[valued, action]).astype(np.float32)
-            drop -= share[:, None] * part[valued]
-        number = drop.shape[1]
-        gram = np.zeros((number, number))
-        # float64: the features are nearly collinear, and float32 sums lose definiteness.
-        for rows in row_slices(len(drop), ROWS_AT_ONCE):
-            block = drop[rows].astype(np.float64)
-            gram += block.T @ (block * self.weight[valued][rows, None])
+        here, weight = self.here[self.valued], self.weight[self.valued]
+        ahead, prob = self.ahead[:, self.valued], self.discount * prob[self.valued]
+        drop = np.empty_like(here)
+
+        def block(rows: slice) -> tuple[np.ndarray]:
+            drop[rows] = here[rows]
+            for action, part in enumerate(ahead):
+                share = prob[rows, action, None].astype(self.dtype)
+                drop[rows] -= share * part[rows]
+            # float64: features are nearly collinear, and float32 sums lose definiteness.
+            part = drop[rows].astype(np.float64)
+            return (part.T @ (part * weight[rows, None]),)
+
+        (gram,) = sum_over_blocks(block, row_slices(len(drop), ROWS_AT_ONCE))
+        number = len(gram)
         # A ridge of one row whose value lasts for ever; none on the level of V.
         ridge = np.full(number, (1 - self.discount) ** 2)
         ridge[0] = 0.0
@@ -142,19 +151,21 @@ class ValueProblem:
 
     def solve(self, gain: Float[np.ndarray, "valued_row column"]) -> np.ndarray:
         """Weights of the values of some gains under the policy factored last."""
-        weighted = (gain * self.weight[self.valued, None]).astype(np.float32)
+        weighted = (gain * self.weight[self.valued, None]).astype(self.dtype)
         return cho_solve(self._gram, (self._drop.T @ weighted).astype(np.float64))
 
-    def transport(self, target: Float[np.ndarray, "feature column"]) -> np.ndarray:
-        """L (sum L L')^-1 times a target, (row, column): the adjoint of `solve`."""
+    def transport_weights(self, target: Float[np.ndarray, "feature column"]):
+        """(sum L L')^-1 times a target: the first half of the adjoint of `solve`."""
         share = self.weight[self.valued].sum() / self.weight.sum()
-        weight = (share * cho_solve(self._gram, target)).astype(np.float32)
-        prob = np.exp(self.log_prob())
-        found = self.here @ weight
+        return (share * cho_solve(self._gram, target)).astype(self.dtype)
+
+    def transport(self, weight: np.ndarray, rows: slice) -> np.ndarray:
+        """L times the transport weights at some rows, (row, column)."""
+        prob = np.exp(log_softmax(self.q[rows], axis=1))
+        drop = self.here[rows].copy()
         for action, part in enumerate(self.ahead):
-            after = part @ weight
-            found -= (self.discount * prob[:, action]).astype(np.float32)[:, None] * after
-        return found
+            drop -= (self.discount * prob[:, action, None]).astype(self.dtype) * part[rows]
+        return drop @ weight
 
     def _spread(self, error: PerRow, prob: PerAction) -> PerRow:
         """c = e + discount E_pi[c], by repetition; warm from the last one."""
@@ -182,30 +193,42 @@ class ValueProblem:
     def successor_weights(self, basis: Any, columns: np.ndarray) -> np.ndarray:
         """How the value's weights change with the reward's coefficients."""
         prob = np.exp(self.log_prob()[self.valued])
-        return self.solve(basis.average(columns[self.valued], prob))
+        columns, weight = columns[self.valued], self.weight[self.valued]
 
-    def derivatives(
-        self,
-        basis: Any,
-        columns: np.ndarray,
-        successor: np.ndarray,
-        each: Callable[[slice, np.ndarray, np.ndarray], None] | None = None,
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """The log-likelihood's gradient and information.
+        def block(rows: slice) -> tuple[np.ndarray]:
+            gain = basis.average(columns[rows], prob[rows]) * weight[rows, None]
+            return (self._drop[rows].T @ gain.astype(self.dtype),)
+
+        (total,) = sum_over_blocks(block, row_slices(len(columns), ROWS_AT_ONCE))
+        return cho_solve(self._gram, total)
+
+    def sums(self, basis: Any, columns: np.ndarray, carried=None) -> LogitSums:
+        """The likelihood's derivatives by the reward and by E[phi(s')|s,a].
 
         Q changes with the coefficients by Z = psi + discount E[phi(s')]'W. What neighbours
         add to V is left out of Z: any Z gives moments that hold at the truth, and this one
-        is close to the best. `each` is called with a block's rows, its (action, row,
-        coefficient) deviations of Z from its mean over the policy, and the policy.
+        is close to the best.
         """
-        scaled = (self.discount * successor).astype(np.float32)
-
-        def after(action: int, rows: slice, out: np.ndarray) -> None:
-            np.matmul(self.ahead[action, rows], scaled, out=out)
-
         prob = np.exp(self.log_prob())
-        return blockwise_derivatives(
-            basis, columns, prob, self.action, self.weight, after=after, each=each
+        told = {"other": self.ahead, "carried": carried}
+        return logit_sums(basis, columns, prob, self.action, self.weight, **told)
+
+    def derivatives(self, basis: Any, columns: np.ndarray, successor: np.ndarray):
+        """The log-likelihood's gradient and information."""
+        weight = self.discount * successor
+        if len(basis) < len(weight):
+            return self.sums(basis, columns, weight).through(np.eye(len(basis)))
+        return self.sums(basis, columns).through(weight)
+
+    def scores(self, basis: Any, columns: np.ndarray, successor: np.ndarray):
+        """Blocks of rows with Z of the action taken, less its mean over the policy."""
+        return choice_scores(
+            basis,
+            columns,
+            np.exp(self.log_prob()),
+            self.action,
+            other=self.ahead,
+            weight=self.discount * successor,
         )
 
     def value_function(self, known: np.ndarray | None) -> ValueFunction:
@@ -234,14 +257,17 @@ def pose_value_problem(
     rows themselves.
     """
     number, rows = default.shape[1], len(state)
-    ahead = np.empty((number, rows, features.width), np.float32)
+    ahead = np.empty((number, rows, features.width), features.dtype)
     reset = np.zeros((rows, number))
-    here = np.concatenate([features(state[at]) for at in row_slices(rows, ROWS_AT_ONCE)])
+    here = in_chunks(features, state)
     listed = isinstance(law, Moves) and features.cells is None
     if not listed:
         expect = law.ahead(features)
-        for at in row_slices(rows, ROWS_AT_ONCE):
+
+        def look(at: slice) -> None:
             ahead[:, at] = np.moveaxis(expect(state[at]), 1, 0)
+
+        list(over_blocks(look, row_slices(rows, ROWS_AT_ONCE)))
         near, landing, neighbours = None, np.zeros(0), None
     else:
         assert isinstance(law, Moves)
@@ -270,28 +296,32 @@ def pose_value_problem(
 
 def _list_places(law: Moves, features, state, ahead, reset, neighbours):
     """Fill in E[phi(s')] and resets; the neighbours of the places, and of landings."""
-    landed = np.zeros(features.width, np.float32)
+    landed = np.zeros(features.width, features.dtype)
     landing = np.zeros(0 if neighbours is None else len(neighbours.place))
     if len(law.landing):
-        landed = features(law.landing).mean(axis=0, dtype=np.float64).astype(np.float32)
+        landed = features(law.landing).mean(axis=0, dtype=np.float64).astype(features.dtype)
         if neighbours is not None:
             index, weight = neighbours(law.landing)
             landing += np.bincount(index.ravel(), weight.ravel(), len(landing))
             landing /= len(law.landing)
-    found = []
     lookups = law.deviation.shape[0] * law.deviation.shape[1] * features.width
-    for at in row_slices(len(state), max(64, min(ROWS_AT_ONCE, PLACE_NUMBERS // lookups))):
+
+    def look(at: slice):
         places = law.outcomes(state[at])
         flat = places.flat
         few = features.coordinates(flat)
         ahead[:, at] = np.moveaxis(places.expect(features(flat, few), landed), 1, 0)
         reset[at] = places.reset
-        if neighbours is not None:
-            index, weight = neighbours(flat, few)
-            shape = (*places.weight.shape, -1)
-            weight = weight.reshape(shape) * places.weight[..., None].astype(np.float32)
-            shape = (len(places.weight), places.weight.shape[1], -1)
-            found.append((index.reshape(shape), weight.reshape(shape)))
+        if neighbours is None:
+            return None
+        index, weight = neighbours(flat, few)
+        shape = (*places.weight.shape, -1)
+        weight = weight.reshape(shape) * places.weight[..., None].astype(np.float32)
+        shape = (len(places.weight), places.weight.shape[1], -1)
+        return index.reshape(shape), weight.reshape(shape)
+
+    size = max(64, min(ROWS_AT_ONCE, PLACE_NUMBERS // lookups))
+    found = list(over_blocks(look, row_slices(len(state), size)))
     if neighbours is None:
         return None, landing
     index, weight = (np.concatenate(parts) for parts in zip(*found, strict=True))

@@ -1,0 +1,215 @@
+r"""The derivatives of a multinomial logit on smooth terms, summed without its design.
+
+Q changes with the coefficients of a basis by
+$$Z_{ia} = \psi(s_i,a) + W'\phi_{ia}, \qquad \psi_{cq}(s,a) = x_c(s)\,\sigma_q(a),$$
+columns of the state times shapes over the actions, and a linear map of columns $\phi$ that
+may be anything. Under choice probabilities $\pi$ the information of two such products is
+$\sum_i w_i\, x_c x_{c'}\, \mathrm{cov}_\pi(\sigma_q, \sigma_{q'})$: the actions are summed
+over in one number for each row, which makes it as many times cheaper as there are actions.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from .._shapes import Codes, PerAction, PerRow
+from ._chunks import row_slices
+from ._row_threads import sum_over_blocks
+
+# Numbers in the columns of a block of rows: 24 MB in float32. Twice or half as many take as
+# long.
+BLOCK_NUMBERS = 6_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class LogitSums:
+    """Gradient and information by the basis' own products and by the other columns."""
+
+    own: Float[np.ndarray, " coefficient"]
+    other: Float[np.ndarray, " column"]
+    own_own: Float[np.ndarray, "coefficient coefficient"]
+    own_other: Float[np.ndarray, "coefficient column"]
+    other_other: Float[np.ndarray, "column column"]
+
+    def through(self, weight: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+        """Gradient and information of the coefficients, W being these weights."""
+        gradient, information = self.own, self.own_own
+        if weight is not None:
+            cross = self.own_other @ weight
+            gradient = gradient + weight.T @ self.other
+            information = information + cross + cross.T
+            information = information + weight.T @ self.other_other @ weight
+        # Keeps it regular in directions on which no choice depends.
+        ridge = 1e-6 * np.diag(information).max(initial=1.0)
+        return gradient, information + ridge * np.eye(len(gradient))
+
+
+def logit_sums(
+    basis: Any,
+    columns: Float[np.ndarray, "row column"],
+    prob: PerAction,
+    action: Codes,
+    weight: PerRow,
+    *,
+    other: Float[np.ndarray, "action row other"] | None = None,
+    carried: np.ndarray | None = None,
+) -> LogitSums:
+    """The sums over these rows; `other` are the columns phi of every action.
+
+    With weights `carried`, phi is multiplied with them in each row: the cheaper way round
+    where coefficients are fewer than columns.
+    """
+    number, width = prob.shape[1], len(basis)
+    given = 0 if basis.products else width
+    single = np.float32 if other is None else other.dtype
+    light = None if carried is None else carried.astype(single)
+    wide = 0 if other is None else other.shape[2]
+    dense = given + (wide if carried is None else carried.shape[1])
+    # Columns that are nearly collinear have large weights of opposite signs, which multiply
+    # the rounding of these sums twice.
+    precise = single if carried is not None or other is None else np.float64
+    layout = _Layout.of(basis.products)
+
+    def block(rows: slice) -> tuple[np.ndarray, ...]:
+        mass, share, chosen = weight[rows], prob[rows], action[rows]
+        z = _centred(basis, columns[rows], other, rows, share, light).astype(precise)
+        weighted = mass[:, None] * share
+        residual = -weighted
+        residual[np.arange(len(chosen)), chosen] += mass
+        own = columns[rows].astype(single)[:, layout.column]
+        scale = weighted.T.astype(precise)[:, :, None]
+        taken = mass.astype(precise) @ z[chosen, np.arange(len(chosen))]
+        crossed = layout.crossed(own, z, scale)
+        z *= np.sqrt(scale)
+        flat = z.reshape(number * len(mass), dense)
+        return (*layout.sums(own, residual, weighted, share), crossed, taken, flat.T @ flat)
+
+    size = max(256, BLOCK_NUMBERS // (number * dense + 2 * width + 1))
+    # Even blocks, at least two: each of two threads has one.
+    size = max(256, -(-len(action) // max(2, -(-len(action) // size))))
+    sums = sum_over_blocks(block, row_slices(len(action), size))
+    own, own_own, crossed, by_dense, dense_dense = sums
+    if given == 0:
+        own, own_own, crossed = layout.in_order(width, own, own_own, crossed)
+        return LogitSums(own, by_dense, own_own, crossed, dense_dense)
+    at, rest = slice(0, given), slice(given, None)
+    return LogitSums(
+        by_dense[at],
+        by_dense[rest],
+        dense_dense[at, at],
+        dense_dense[at, rest],
+        dense_dense[rest, rest],
+    )
+
+
+class _Layout(NamedTuple):
+    """The columns of all products, one shape's after another's."""
+
+    shapes: Float[np.ndarray, "shape action"]
+    at: list[slice]
+    column: Int[np.ndarray, " place"]
+    coefficient: Int[np.ndarray, " place"]
+
+    @classmethod
+    def of(cls, products: list) -> "_Layout":
+        none = np.zeros(0, dtype=np.int64)
+        ends = np.cumsum([0, *(len(part.column) for part in products)])
+        return cls(
+            np.array([part.shape for part in products]),
+            [slice(*pair) for pair in pairwise(ends)],
+            np.concatenate([none, *(part.column for part in products)]),
+            np.concatenate([none, *(part.coefficient for part in products)]),
+        )
+
+    def sums(self, own: np.ndarray, residual, weighted, share):
+        """A block's gradient, and the upper triangle of its information."""
+        width = own.shape[1]
+        gradient = np.zeros(width)
+        information, right = np.zeros((width, width), own.dtype), np.empty_like(own)
+        for place, (shape, at) in enumerate(zip(self.shapes, self.at, strict=True)):
+            gradient[at] = own[:, at].T @ (residual @ shape).astype(own.dtype)
+            centred = weighted * (shape - (share @ shape)[:, None])
+            covariance = (centred @ self.shapes[place:].T).astype(own.dtype)
+            for after, with_part in zip(covariance.T, self.at[place:], strict=True):
+                np.multiply(own[:, with_part], after[:, None], out=right[:, with_part])
+            information[at, at.start :] = own[:, at].T @ right[:, at.start :]
+        return gradient, information
+
+    def crossed(self, own: np.ndarray, z: np.ndarray, weighted: np.ndarray) -> np.ndarray:
+        """A block's information of products with other columns, which are centred."""
+        found = np.zeros((own.shape[1], z.shape[2]), z.dtype)
+        if z.shape[2] == 0:
+            return found
+        for shape, at in zip(self.shapes, self.at, strict=True):
+            mixed = np.zeros(z.shape[1:], z.dtype)
+            for one in np.flatnonzero(shape):
+                mixed += (z.dtype.type(shape[one]) * weighted[one]) * z[one]
+            found[at] = own[:, at].T.astype(z.dtype) @ mixed
+        return found
+
+    def in_order(self, width: int, gradient, information, crossed):
+        """Gradient and information with the coefficients in the order of the basis."""
+        for at in self.at:
+            information[at.stop :, at] = information[at, at.stop :].T
+        place = np.empty(width, dtype=np.int64)
+        place[self.coefficient] = np.arange(width)
+        information = information[np.ix_(place, place)]
+        return gradient[place], (information + information.T) / 2, crossed[place]
+
+
+def choice_scores(
+    basis: Any,
+    columns: Float[np.ndarray, "row column"],
+    prob: PerAction,
+    action: Codes,
+    *,
+    other: Float[np.ndarray, "action row other"] | None = None,
+    weight: np.ndarray | None = None,
+) -> Iterator[tuple[slice, Float[np.ndarray, "row coefficient"]]]:
+    """Blocks of rows with Z of the action taken, less its mean over `prob`."""
+    width = len(basis)
+    size = max(256, BLOCK_NUMBERS // (width + 1))
+    single = np.float32 if other is None else other.dtype
+    light = None if weight is None else weight.astype(single)
+    for rows in row_slices(len(action), size):
+        share, chosen = prob[rows], action[rows]
+        found = np.zeros((len(chosen), width), single)
+        for part in basis.products:
+            shape = part.shape[chosen] - share @ part.shape
+            found[:, part.coefficient] = columns[rows][:, part.column] * shape[:, None]
+        z = _centred(basis, columns[rows], other, rows, share)
+        taken = z[chosen, np.arange(len(chosen))]
+        given = 0 if basis.products else width
+        found[:, :given] += taken[:, :given]
+        if light is not None:
+            found += taken[:, given:] @ light
+        yield rows, found
+
+
+def _centred(basis, columns, other, rows: slice, share, carried=None) -> np.ndarray:
+    """The columns that are no products, less their mean over the actions.
+
+    Centred before anything is summed: the difference of two large sums would not be
+    definite.
+    """
+    parts = [] if other is None else [other[:, rows]]
+    if carried is not None:
+        parts = [part @ carried for part in parts]
+    if not basis.products:
+        parts.insert(
+            0, basis.by_action(columns).astype(np.float32 if other is None else other.dtype)
+        )
+    if not parts:
+        return np.zeros((share.shape[1], len(share), 0), np.float32)
+    fresh = len(parts) > 1 or carried is not None or other is None
+    z = np.concatenate(parts, axis=2) if len(parts) > 1 else parts[0]
+    z = z if fresh else z.copy()
+    mean = np.zeros(z.shape[1:], z.dtype)
+    for one, part in enumerate(z):
+        mean += share[:, one, None].astype(z.dtype) * part
+    z -= mean
+    return z
