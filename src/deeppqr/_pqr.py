@@ -243,6 +243,7 @@ class PQR:
                 "units": panel.num_units,
                 "next_states": int(panel.has_next.sum()),
                 "terminal": int(panel.terminal.sum()),
+                "digest": panel.digest,
             },
             "reward": reward_range(reward, panel.weight),
             "rounds": solution.num_steps,

@@ -15,7 +15,13 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._shapes import PerRow
 from ..inference._bands import Bands
-from ..inference._bootstrap import Bootstrap, bootstrap, require_model
+from ..inference._bootstrap import (
+    Bootstrap,
+    bootstrap,
+    needed_draws,
+    require_model,
+    require_own_panel,
+)
 from ..panel._panel import Panel, require_panel
 from ..panel._user_function import call_with_states
 from ..report._layout import WIDTH, decimal, framed
@@ -105,6 +111,9 @@ class ChangedStates:
         if self.bootstrap is not None:
             share = f"{100 * self.level:g}%, over all scenarios at once; "
             said.append(f"bands: {share if self._has_bands else ''}{self.bootstrap.note}")
+            if self._has_bands and self.bootstrap.few_draws(self.level):
+                needed = needed_draws(self.level)
+                said.append(f"such few draws make bands too narrow; take {needed} or more")
         return said
 
     @property
@@ -186,6 +195,7 @@ def changed_states(
     draws = None
     if replicates:
         refit = model or require_model(fit)
+        require_own_panel(fit, panel)
         # With another, faster model the bootstrap is centred at that model's estimate;
         # only its spread is used.
         own = statistic(fit) if model is None else None
