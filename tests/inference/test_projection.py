@@ -433,3 +433,60 @@ def test_another_panel_is_refused():
         fit = quick(0.5, reward=reward).fit(panel)
         with pytest.raises(DataError, match="The panel must be the one that the fit was"):
             fit.project(["1"], other, replicates=2, **options)
+
+
+WIDE = np.array([[0.0] * 5, [-4.0, 100.0, 0.2, 0.0, 1e-4], [-14.3, -300, 0.4, 6e-4, -2e-4]])
+"""Constants and slopes, by action, of columns whose scales are 1e-2 to 1e4."""
+
+
+def wide(seed, rows=800):
+    """Two columns correlated at 0.95, one skewed; the third action in 6 % of the rows."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(rows, 4))
+    z[:, 1] = 0.95 * z[:, 0] + np.sqrt(1 - 0.95**2) * z[:, 1]
+    state = np.column_stack([z[:, 0] * 1e-2, 3 * z[:, 1] + 20, 1e3 * np.exp(z[:, 2])])
+    state = np.column_stack([state, 1e4 * z[:, 3]])
+    score = np.column_stack([np.ones(rows), state]) @ WIDE.T
+    action = (score + rng.gumbel(size=score.shape)).argmax(axis=1)
+    over, nothing = np.ones(rows, bool), np.full_like(state, np.nan)
+    unit = np.arange(rows)
+    return deeppqr.Panel.from_arrays(state, action, nothing, terminal=over, unit=unit)
+
+
+TERMS = ["1", "x1", "x2", "x3", "x4"]
+
+
+def test_columns_of_any_scale_are_projected_on():
+    """At discount 0 under a logit, theta are the log-odds' own coefficients."""
+    panel = wide(0)
+    fit = quick(0.0).fit(panel)
+    logit = fit.estimate.policy
+    slope = (logit.coefficient - logit.coefficient[0]) / logit.scaling.scale
+    constant = logit.intercept - logit.intercept[0] - slope @ logit.scaling.center
+    expected = np.column_stack([constant, slope])[1:].ravel()
+    for reward in ("linear", "regression"):
+        found = quick(0.0, reward=reward).fit(panel).project(TERMS, panel)
+        np.testing.assert_allclose(found.theta, expected, rtol=1e-6)
+
+
+def test_the_logits_ridge_does_not_bias_a_rare_action():
+    """Coefficients and coverage over forty panels, the exact ones within four
+    Monte-Carlo errors; with a ridge of one row they are not."""
+    own, strong = [], []
+    true = WIDE[1:].ravel()
+    covered = []
+    for seed in range(40):
+        panel = wide(1_000 + seed)
+        found = quick(0.0).fit(panel).project(TERMS, panel)
+        low, high = found.interval()
+        own.append(found.theta)
+        covered.append((low <= true) & (true <= high))
+        strong.append(
+            quick(0.0, policy=Logit(ridge=1.0)).fit(panel).project(TERMS, panel).theta
+        )
+    error = 4 * np.std(own, axis=0) / np.sqrt(40)
+    assert (np.abs(np.mean(own, axis=0) - true) < error).all()
+    assert (np.abs(np.mean(strong, axis=0) - true)[5:8] > error[5:8]).all()
+    # 400 intervals; those of one panel are correlated, so that 40 is the safe number.
+    assert np.mean(covered) > 0.95 - 4 * np.sqrt(0.05 * 0.95 / 40)
+    assert np.mean(covered, axis=0).min() > 0.8

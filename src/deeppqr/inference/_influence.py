@@ -12,7 +12,7 @@ estimator itself, as refitting with changed weights shows.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,8 +81,7 @@ class Realised:
             seen = np.where(mass > 0, mass, np.nan)
             solve = lambda right: right / seen[:, None]
         else:
-            gram = columns.T @ weighted
-            solve = lambda right: np.linalg.lstsq(gram, right, rcond=1e-12)[0]
+            solve = partial(solve_gram, columns.T @ weighted)
         with np.errstate(invalid="ignore"):
             beta = solve((weighted.T @ self.outcome)[:, None])[:, 0]
             residual = self.outcome - columns @ np.nan_to_num(beta)
@@ -92,6 +91,18 @@ class Realised:
             slope = slope.toarray() if sparse.issparse(slope) else np.asarray(slope)
             influence = solve(own.T + slope @ self.score.score.T).T
         return beta, influence
+
+
+def solve_gram(
+    gram: Float[np.ndarray, "column column"], right: Float[np.ndarray, "column other"]
+) -> Float[np.ndarray, "column other"]:
+    """Least squares from a Gram matrix, whatever the columns' scales."""
+    # Scaled first: beside a column of 1e4 one of 1e-2 has an entry of 1e-12 of the
+    # largest, which a solver would drop as rounding error, and its coefficient with it.
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    scaled = gram / np.outer(scale, scale)
+    found = np.linalg.lstsq(scaled, right / scale[:, None], rcond=1e-13)[0]
+    return found / scale[:, None]
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,7 +28,13 @@ from ..reward._table import TableReward
 from ._bands import normal_interval
 from ._bootstrap import bootstrap, require_model, require_own_panel
 from ._features import Features, resolve_features, with_extras
-from ._influence import Realised, bare_reward, require_same_columns, reward_influence
+from ._influence import (
+    Realised,
+    bare_reward,
+    require_same_columns,
+    reward_influence,
+    solve_gram,
+)
 from ._resample import RewardAt
 
 if TYPE_CHECKING:
@@ -272,7 +278,7 @@ def _coefficient_moments(fit: "Fit", panel: Panel, features: Features) -> Moment
     state, action, weight = panel.state[rows], panel.action[rows], panel.weight[rows]
     columns = _columns(features, panel, rows)
     gram = columns.T @ (columns * weight[:, None])
-    pull = np.linalg.solve(gram, (columns * weight[:, None]).T)
+    pull = solve_gram(gram, (columns * weight[:, None]).T)
     found = fit.reward(panel.encoding.decode(state))[np.arange(len(state)), action]
     slopes = fit.temperature * pull @ reward.slopes(state, action)
     return Moments(
@@ -295,7 +301,7 @@ def _bootstrapped(fit, panel, features: Features, **refits: Any) -> Moments:
     weight = panel.weight[rows]
     columns = _columns(features, panel, rows)
     gram = columns.T @ (columns * weight[:, None])
-    pull = np.linalg.solve(gram, (columns * weight[:, None]).T)
+    pull = solve_gram(gram, (columns * weight[:, None]).T)
     states = panel.encoding.decode(panel.state[rows])
     result = bootstrap(
         model,
@@ -355,7 +361,8 @@ def _match(moments: Moments, weight: str, names: tuple[str, ...]):
         found = theta_root @ root @ beta, growth * theta_root @ theta_root.T
         return *found, "optimally weighted"
     # The sandwich: any weights are consistent where the form is right.
-    pull = np.linalg.solve(design.T @ moments.metric @ design, design.T @ moments.metric)
+    push = design.T @ moments.metric
+    pull = solve_gram(push @ design, push)
     how = f"weighted by visits, {why}" if weight == "auto" else "weighted by visits"
     return pull @ beta, pull @ covariance @ pull.T, how
 
