@@ -8,7 +8,12 @@ import numpy as np
 from ._errors import DataError
 from ._shapes import TableActions, TableValues
 from .anchor._exact import solve_anchor_q
-from .mdp._tabular import check_preferences, check_transition, warn_of_absorbing
+from .mdp._tabular import (
+    check_preferences,
+    check_transition,
+    warn_of_absorbing,
+    warn_of_rounded_table,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +45,9 @@ def exact(
         $\log\pi(a|s)$, shape (state, action).
     transition
         Probabilities of the next state, shape (state, action, next_state). Where they sum
-        to less than one the process ends with the rest, and nothing is earned any more.
+        to less than one the process ends with the rest, and nothing is earned any more;
+        where all rows that do miss one by 0.01 at most, as rounded numbers would, there is
+        a `RoundedTransitionWarning`.
     discount, temperature
         $\gamma$ and $\alpha$ of the agent.
     anchor
@@ -64,6 +71,7 @@ def exact(
     known = _anchor_reward(anchor_reward, len(log_policy))
     if terminal is None:
         warn_of_absorbing(transition, stacklevel=2)
+    warn_of_rounded_table(transition[goes], stacklevel=2)
     # Terminal states have no equation; without them moves into them are missing mass.
     anchor_log_prob = log_policy[goes, anchor]
     anchor_q = solve_anchor_q(

@@ -23,8 +23,11 @@ from ..mdp._tabular import (
     ROUNDING,
     absorbing_states,
     check_transition,
+    looks_rounded,
     solve_bellman,
     warn_of_absorbing,
+    warn_of_rounded_table,
+    warn_of_rounding,
 )
 from ..panel._cells import Cells
 from ..panel._panel import Panel
@@ -40,6 +43,7 @@ from ._problem import (
 # States that are enumerated: two million with two outcomes each take about 100 MB, and
 # their sparse LU factors several times that.
 MAX_STATES = 2_000_000
+PROBED = 200  # rows at which a function's probabilities are added up, for each action
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,6 +79,7 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
     law = transition if isinstance(transition, Law) else Law(transition)
     if law.draws is None:  # draws may miss an end that is rare
         _check_ends(law, panel)
+        _warn_of_rounded_outcomes(law, panel)
     return law
 
 
@@ -101,7 +106,28 @@ def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
     order = np.flatnonzero(~ends)[np.argsort(cells.locate(encoded[~ends]))]
     known = KnownTransition(cells, probability[order][:, :, order])
     _check_ends(known, panel)
+    over = panel.terminal
+    missing = 1 - probability[order].sum(axis=2)
+    # Terminal rows of the panel say that such an end is one.
+    if not looks_rounded(missing[cells.require(panel.state[over]), panel.action[over]]):
+        warn_of_rounded_table(probability, stacklevel=4)
     return known
+
+
+def _warn_of_rounded_outcomes(law: Law, panel: Panel) -> None:
+    """Rounding in the probabilities that a function gives, at some of the panel's rows."""
+    rows = np.arange(len(panel))[:: max(1, len(panel) // PROBED)]
+    missing = np.array([law.missing(panel.state[rows], a) for a in panel.actions])
+    if panel.terminal.any() or not looks_rounded(missing):
+        return
+    index, row = np.argwhere(missing > ROUNDING)[0]
+    warn_of_rounding(
+        missing,
+        f"the first at the state {panel.state[rows[row]]} under "
+        f"{panel.actions[index]!r}, which sum to {1 - missing[index, row]:.6g}",
+        stacklevel=5,
+        remedy="divide them by their sum in the function",
+    )
 
 
 def _ends(states: States, probability: np.ndarray, panel: Panel) -> np.ndarray:

@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._errors import AbsorbingStateWarning, DataError, DeepPQRError, WeakOverlapWarning
+from .._errors import (
+    AbsorbingStateWarning,
+    DataError,
+    DeepPQRError,
+    RoundedTransitionWarning,
+    WeakOverlapWarning,
+)
 from .._messages import counted
 from .._random import check_seed
 from ..cluster._cores import Cores
@@ -30,6 +36,8 @@ MIN_UNITS = 2  # with one unit every replicate is the panel itself
 # Errors that resampling can cause in correct code: an action that is no longer taken, a
 # singular system, a statistic that divides by zero. Other exceptions are bugs and raised.
 EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
+# Warnings that the fit on the panel itself has given already.
+REPEATED = (AbsorbingStateWarning, RoundedTransitionWarning, WeakOverlapWarning)
 
 
 class Failure(NamedTuple):
@@ -240,8 +248,7 @@ class _Replicate:
         draw = copied_panel if self.copies else weighted_panel
         try:
             with warnings.catch_warnings():
-                # The fit on the panel itself has warned already.
-                for warned in (WeakOverlapWarning, AbsorbingStateWarning):
+                for warned in REPEATED:
                     warnings.simplefilter("ignore", warned)
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)

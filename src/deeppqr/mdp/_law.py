@@ -76,6 +76,13 @@ class Law:
             probability = np.where(ends, 0.0, probability)
         return Outcomes(found, probability, rest)
 
+    def missing(self, state: States, action: Any) -> PerRow:
+        """What the outcomes lack to one where that is an end nobody named: with a common
+        draw, or where a next state is NaN, it is named."""
+        if self.common is not None:
+            return np.zeros(len(state))
+        return 1 - self._listed(state, action)[1].sum(axis=1)
+
     def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
         answer = self.function(state, action)
         # A tuple is (next states, probabilities); an array alone is a certain next state.
