@@ -110,7 +110,7 @@ def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
     missing = 1 - probability[order].sum(axis=2)
     # Terminal rows of the panel say that such an end is one.
     if not looks_rounded(missing[cells.require(panel.state[over]), panel.action[over]]):
-        warn_of_rounded_table(probability, stacklevel=4)
+        warn_of_rounded_table(probability, stacklevel=5)
     return known
 
 
