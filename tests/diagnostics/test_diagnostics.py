@@ -12,6 +12,7 @@ NAMES = [
     "anchor_share",
     "anchor_share_rarest",
     "anchor_min_prob",
+    "no_anchor_nearby",
     "fewest_action_rows",
     "clipped_share",
     "held_out_gain",

@@ -17,6 +17,7 @@ from ..anchor._value import AnchoredValue, Evaluated
 from ..panel._clusters import clustered_mean
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy, Clipped, PolicyFit, log_shares
+from ._holes import FROM, find_hole
 
 Verdict = Literal["ok", "watch", "trouble", "no signal"]
 GRADES: tuple[Verdict, ...] = ("ok", "watch", "trouble")  # the best first
@@ -76,6 +77,7 @@ def diagnose(
     return Diagnostics(
         (
             *_support(panel, value.anchor, known.log_prob[:, value.anchor]),
+            *_levels(panel, penalised=explained is not None),
             _clipped(panel, value),
             held_out_gain(panel, policy, value.policy),
             *_equation(solution, float(np.std(known.value))),
@@ -117,6 +119,18 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
         _grade(smallest, 1e-3, 1e-6),
         "its smallest estimated probability; the logarithm of this enters Q and r",
     )
+    hole = find_hole(panel, anchor, log_prob)
+    seen = "" if hole.share else f"; it is around all of the {FROM} looked at"
+    if hole.share:
+        seen = (
+            f": {hole.expected:.0f} times near {hole.place}, and it was never taken there"
+        )
+    yield Diagnostic(
+        "no_anchor_nearby",
+        hole.share,
+        _grade(-hole.share, -0.05, -0.15),
+        f"rows around which the policy expects the anchor, and none is{seen}",
+    )
     rows = np.bincount(panel.action[panel.is_transition], minlength=panel.num_actions)
     yield Diagnostic(
         "fewest_action_rows",
@@ -124,6 +138,30 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
         _grade(rows.min(), 30, 10),
         f"rows that show where the rarest action, {panel.actions[int(rows.argmin())]!r}, "
         "leads; its reward rests on them",
+    )
+
+
+def _levels(panel: Panel, *, penalised: bool) -> Iterator[Diagnostic]:
+    """Rows behind the levels of a category, where their coefficients are not shrunk
+    towards each other by what the data say of them together."""
+    named = {c.name: c for c in panel.encoding.columns if c.kind == "categorical"}
+    if penalised or not named:
+        return
+    decoded = panel.encoding.decode(panel.state)
+    rows: dict[str, float] = {}
+    for name in named:
+        levels = decoded[:, panel.encoding.names.index(name)].astype(str)
+        _, code = np.unique(levels, return_inverse=True)
+        # Of the median decision, not of the rarest level: one rare level does no harm.
+        rows[name] = float(np.median(np.bincount(code)[code])) / panel.num_actions
+    worst = min(rows, key=lambda name: rows[name])
+    yield Diagnostic(
+        "rows_per_level",
+        rows[worst],
+        _grade(rows[worst], 20, 10),
+        f"rows per action behind a typical level of {worst!r}, which has "
+        f"{len(named[worst].categories)}; each level's rewards rest on them. With few, "
+        'merge levels, or take the default reward="joint", which shrinks them',
     )
 
 
