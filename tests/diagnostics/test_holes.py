@@ -1,6 +1,7 @@
 """Holes in the anchor's support, and categories with few rows, are seen by any policy."""
 
 import time
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from deeppqr import Panel
 from deeppqr.diagnostics._holes import find_hole
 from deeppqr.worlds import FirmWorld, KnownCostBus, PaperWorld, SamqBus, SmoothWorld
 
-QUICK = {"policy": "logit", "reward": "linear"}
+QUICK: dict[str, Any] = {"policy": "logit", "reward": "linear"}
 FORMS = {
     "slab": lambda x: np.abs(x[:, 0]) < 0.55,
     "edge": lambda x: x[:, 0] > 0.7,

@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy import sparse
 
 from .._errors import DataError
+from .._messages import counted
 from .._shapes import States
 from .._stored import stored
 from ..learners._basis import RandomFeatures, penalty
@@ -22,6 +23,7 @@ from ..mdp._law import Law
 from ..mdp._tabular import (
     ROUNDING,
     absorbing_states,
+    as_floats,
     check_transition,
     looks_rounded,
     solve_bellman,
@@ -67,9 +69,15 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
     ends with the probability that a row lacks to one; the panel must not contradict that.
     """
     if not (callable(transition) or isinstance(transition, Law)):
-        numbered = lambda table: (np.arange(float(len(table)))[:, None], table)
-        pair = transition if isinstance(transition, tuple) else numbered(transition)
-        return resolve_table(pair[0], pair[1], panel)
+        if not isinstance(transition, tuple):
+            table = np.atleast_1d(as_floats("transition", transition))
+            transition = (np.arange(float(len(table)))[:, None], table)
+        if len(transition) != 2:
+            raise DataError(
+                "`transition` must be an array, a pair (states, array) or a function, but "
+                f"a tuple of {len(transition)} arrived."
+            )
+        return resolve_table(*transition, panel)
     named = [str(c) for c in panel.encoding.columns if c.kind == "categorical"]
     if named:
         raise DataError(
@@ -85,8 +93,9 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
 
 def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
     """The law of a table of probabilities between `states`, without the ends."""
-    probability = np.asarray(table, dtype=np.float64)
-    num_states, num_actions = len(probability), panel.num_actions
+    probability = as_floats("transition", table)
+    num_states, num_actions = probability.shape[:1], panel.num_actions
+    num_states = num_states[0] if num_states else 0
     if probability.shape != (num_states, num_actions, num_states):
         raise DataError(
             "`transition` must have the shape (state, action, next_state) with "
@@ -99,6 +108,7 @@ def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
             f"`transition` has {num_states} states, but its table of states has "
             f"{len(encoded)} rows, {len(Cells.of(encoded))} of them distinct."
         )
+    _check_known(encoded, panel)
     ends = _ends(encoded, probability, panel)
     warn_of_absorbing(np.where(ends, 0.0, probability), stacklevel=5)
     cells = Cells.of(encoded[~ends])
@@ -128,6 +138,18 @@ def _warn_of_rounded_outcomes(law: Law, panel: Panel) -> None:
         stacklevel=5,
         remedy="divide them by their sum in the function",
     )
+
+
+def _check_known(states: States, panel: Panel) -> None:
+    """Refuse a panel with decisions in states that the table does not have."""
+    unknown = np.flatnonzero(Cells.of(states).locate(panel.state) < 0)
+    if len(unknown):
+        raise DataError(
+            f"`transition` has {counted(len(states), 'state')}, and the panel's row "
+            f"{unknown[0]}, in the state {panel.state[unknown[0]]}, is in none of them "
+            f"({counted(len(unknown), 'row')} in all). An array alone is over the states "
+            "0, 1, 2, ...; name others by a pair, `transition=(states, array)`."
+        )
 
 
 def _ends(states: States, probability: np.ndarray, panel: Panel) -> np.ndarray:

@@ -12,6 +12,7 @@ from ..mdp._tabular import (
     ROUNDING,
     TabularMDP,
     absorbing_states,
+    as_floats,
     check_preferences,
     check_transition,
     solve_soft,
@@ -66,9 +67,8 @@ def demand(
     ----------
     [rust1987], section 6; [kalouptsidi2021].
     """
-    rewards = np.asarray(reward, dtype=np.float64)
-    law = np.asarray(transition, dtype=np.float64)
-    added = np.atleast_1d(np.asarray(transfers, dtype=np.float64))
+    rewards, law = as_floats("reward", reward), as_floats("transition", transition)
+    added = np.atleast_1d(as_floats("transfers", transfers))
     _check(rewards, law, action, added)
     begin = None
     if periods is None and start is None:
@@ -191,7 +191,7 @@ def _check_start(start: Any, periods: Any, num_states: int) -> TableValues:
         raise DataError(
             f"`periods` must be a whole number, 1 or more, but it is {periods!r}."
         )
-    weight = np.asarray(np.nan if start is None else start, dtype=np.float64)
+    weight = as_floats("start", np.nan if start is None else start)
     if weight.shape != (num_states,) or not (weight >= 0).all() or not weight.sum() > 0:
         raise DataError(
             f"`start` must hold {num_states} weights, one for each state in which the "

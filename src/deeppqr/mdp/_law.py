@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .._errors import DataError
+from .._errors import DataError, DeepPQRError
 from .._shapes import PerRow, States
 from .._stored import ROLE, stored
-from ._tabular import ROUNDING
+from ._tabular import ROUNDING, as_floats
 
 
 class Outcomes(NamedTuple):
@@ -56,10 +56,10 @@ class Law:
             # Common random numbers: differences between actions then have less noise, and
             # a function of the expectation is the same at every call.
             samples = [
-                self.function(state, action, np.random.default_rng([self.seed, draw]))
+                self._call(state, action, np.random.default_rng([self.seed, draw]))
                 for draw in range(self.draws)
             ]
-            found = np.stack([np.asarray(s, np.float64) for s in samples], axis=1)
+            found = np.stack([as_floats("transition", s) for s in samples], axis=1)
             probability = np.full(found.shape[:2], 1 / self.draws)
         else:
             found, probability = self._listed(state, action)
@@ -84,10 +84,15 @@ class Law:
         return 1 - self._listed(state, action)[1].sum(axis=1)
 
     def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
-        answer = self.function(state, action)
+        answer = self._call(state, action)
         # A tuple is (next states, probabilities); an array alone is a certain next state.
         if isinstance(answer, tuple):
-            found, probability = (np.asarray(part, np.float64) for part in answer)
+            if len(answer) != 2:
+                raise DataError(
+                    "`transition` must return next states, or a pair with their "
+                    f"probabilities, but it returned a tuple of {len(answer)}."
+                )
+            found, probability = (as_floats("transition", part) for part in answer)
             if found.ndim != 3 or probability.shape != found.shape[:2]:
                 raise DataError(
                     "`transition` must return (next_states, probability) of shapes "
@@ -95,13 +100,28 @@ class Law:
                     f"{found.shape} and {probability.shape}."
                 )
             return found, probability
-        found = np.asarray(answer, dtype=np.float64)
+        found = as_floats("transition", answer)
         if found.ndim != 2:
             raise DataError(
                 "`transition` must return next states of shape (row, state), or a pair "
                 f"with their probabilities, but their shape is {found.shape}."
             )
         return found[:, None], np.ones((len(found), 1))
+
+    def _call(self, state: States, action: Any, *rng: np.random.Generator) -> Any:
+        """The user's function, given a copy: it may write into its argument."""
+        try:
+            return self.function(state.copy(), action, *rng)
+        except DeepPQRError:
+            raise
+        except Exception as problem:
+            given = "states, action, rng" if rng else "states, action"
+            raise DataError(
+                f"The function passed as `transition` failed with "
+                f"{type(problem).__name__}: {str(problem).rstrip('.')}. It is called as "
+                f"function({given}) with an array of states, here of shape {state.shape}, "
+                f"and one action's label, here {action!r}."
+            ) from problem
 
     def _rest(self, probability: np.ndarray, action: Any) -> np.ndarray:
         rest = 1 - probability.sum(axis=1)

@@ -128,6 +128,17 @@ def bellman_system(moves: Any, *, discount: float) -> Any:
     return sparse.identity(moves.shape[0], format="csc") - discount * moves.tocsc()
 
 
+def as_floats(name: str, values: Any) -> np.ndarray:
+    """An argument as an array of numbers, refused by its name where it is none."""
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as problem:
+        raise DataError(
+            f"`{name}` must be an array of numbers, but a {type(values).__name__} arrived "
+            f"that is none: {problem}."
+        ) from problem
+
+
 def check_transition(transition: np.ndarray, *, ends=True, **table: np.ndarray) -> None:
     """Refuse a transition law whose rows are not probabilities.
 
