@@ -23,6 +23,28 @@ Verdict = Literal["ok", "watch", "trouble", "no signal"]
 GRADES: tuple[Verdict, ...] = ("ok", "watch", "trouble")  # the best first
 
 
+# What to do about a figure that is not ok: docs/diagnostics.md in a line each.
+ADVICE = {
+    "anchor_share": "take an anchor that is chosen more often, if its reward is known; or "
+    "read rewards relative to each other",
+    "anchor_share_rarest": "report other states, or take an anchor that occurs there",
+    "anchor_min_prob": "compare another policy's held_out_gain; or set `clip`",
+    "no_anchor_nearby": "leave out states in which the anchor cannot be taken, or add a "
+    "column that says so; else take a policy with bends",
+    "fewest_action_rows": "merge the action with one like it, or leave its reward aside",
+    "rows_per_level": 'merge levels, or take reward="joint", which shrinks them',
+    "clipped_share": "remove actions that are not available there, or smooth the policy",
+    "held_out_gain": "add states that the agents saw, or decisions",
+    "bellman_residual": 'raise `max_rounds`, or take anchor_value="linear"',
+    "condition": 'drop columns that repeat each other; or anchor_value="averager"',
+    "amplification": "read differences between actions, not between states",
+    "anchor_residual": 'take stages that match, as "exact" with "table", or the default',
+    "unseen_share": 'take reward="linear" or "joint", or coarser bins',
+    "reward_gain": "look for states that are missing or where the process ends unmarked",
+    "effective_units": "gather more units",
+}
+
+
 @stored
 @dataclass(frozen=True)
 class Diagnostic:
@@ -33,8 +55,14 @@ class Diagnostic:
     verdict: Verdict
     meaning: str
 
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty where the verdict is ok."""
+        return "" if self.verdict == "ok" else ADVICE.get(self.name, "")
+
     def __str__(self) -> str:
-        return f"{self.name:<22} {self.value:>11.4g}  {self.verdict:<9} {self.meaning}"
+        line = f"{self.name:<22} {self.value:>11.4g}  {self.verdict:<9} {self.meaning}"
+        return f"{line}. What to do: {self.advice}" if self.advice else line
 
 
 @stored
@@ -160,8 +188,7 @@ def _levels(panel: Panel, *, penalised: bool) -> Iterator[Diagnostic]:
         rows[worst],
         _grade(rows[worst], 20, 10),
         f"rows per action behind a typical level of {worst!r}, which has "
-        f"{len(named[worst].categories)}; each level's rewards rest on them. With few, "
-        'merge levels, or take the default reward="joint", which shrinks them',
+        f"{len(named[worst].categories)}; each level's rewards rest on them",
     )
 
 
@@ -263,7 +290,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> Iterator[Diagn
             share,
             _grade(-share, -0.01, -0.1),
             "rewards of the panel's states and other actions that are unknown (NaN), "
-            'since the pair never occurred; reward="linear" or "joint" fills them in',
+            "since the pair never occurred",
         )
 
 
