@@ -12,7 +12,7 @@ from ._shapes import PerAction, PerRow
 from ._stored import TRANSIENT, stored
 from .anchor._value import AnchoredValue
 from .diagnostics._diagnostics import Diagnostics
-from .mdp._tabular import check_preferences
+from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
 from .report._summary import rescaled_range
@@ -148,6 +148,13 @@ class Fit:
         Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
+        for name, told in (
+            ("average", average),
+            ("maximum", maximum),
+            ("minimum", minimum),
+        ):
+            if told is not None and not np.isfinite(as_floats(name, told)).all():
+                raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
         taken = np.arange(len(panel)), panel.action
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor

@@ -11,6 +11,7 @@ from deeppqr.inference._features import resolve_features, with_extras
 from deeppqr.inference._projection import Moments, _match, specification_test
 from deeppqr.panel._encoding import Encoding, StateColumn
 from deeppqr.policy import Logit
+from deeppqr.policy._logit import LogitPolicy
 from deeppqr.worlds import KnownCostBus, SamqBus, random_tabular
 
 BUS = KnownCostBus()
@@ -461,6 +462,7 @@ def test_columns_of_any_scale_are_projected_on():
     panel = wide(0)
     fit = quick(0.0).fit(panel)
     logit = fit.estimate.policy
+    assert isinstance(logit, LogitPolicy)
     slope = (logit.coefficient - logit.coefficient[0]) / logit.scaling.scale
     constant = logit.intercept - logit.intercept[0] - slope @ logit.scaling.center
     expected = np.column_stack([constant, slope])[1:].ravel()

@@ -70,14 +70,15 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
     """
     if not (callable(transition) or isinstance(transition, Law)):
         if not isinstance(transition, tuple):
-            table = np.atleast_1d(as_floats("transition", transition))
-            transition = (np.arange(float(len(table)))[:, None], table)
+            law = np.atleast_1d(as_floats("transition", transition))
+            transition = (np.arange(float(len(law)))[:, None], law)
         if len(transition) != 2:
             raise DataError(
                 "`transition` must be an array, a pair (states, array) or a function, but "
                 f"a tuple of {len(transition)} arrived."
             )
-        return resolve_table(*transition, panel)
+        states, table = transition
+        return resolve_table(states, table, panel)
     named = [str(c) for c in panel.encoding.columns if c.kind == "categorical"]
     if named:
         raise DataError(

@@ -14,14 +14,8 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._shapes import PerRow
-from ..inference._bands import Bands
-from ..inference._bootstrap import (
-    Bootstrap,
-    bootstrap,
-    needed_draws,
-    require_model,
-    require_own_panel,
-)
+from ..inference._bands import Bands, needed_draws
+from ..inference._bootstrap import Bootstrap, bootstrap, require_model, require_own_panel
 from ..panel._panel import Panel, require_panel
 from ..panel._user_function import call_with_states
 from ..report._layout import WIDTH, decimal, framed
@@ -189,12 +183,18 @@ def changed_states(
     else:
         start = encoding.encode_any(states)
         weight = np.ones(len(start))
+        if len(start) == 0:
+            raise DataError(
+                "`states` must hold one state at least to average over, but it is empty."
+            )
     # The states as seen come first, so that every scenario can be compared with them.
     scenarios = {AS_SEEN: encoding.decode(start), **_scenarios(fit, start, change)}
     statistic = MeansAt(tuple(scenarios.values()), weight)
     draws = None
     if replicates:
-        refit = model or require_model(fit)
+        refit = require_model(fit) if model is None else model
+        if not callable(getattr(refit, "fit", None)):
+            raise DataError(f"`model` must be a deeppqr.PQR, but {model!r} arrived.")
         require_own_panel(fit, panel)
         # With another, faster model the bootstrap is centred at that model's estimate;
         # only its spread is used.

@@ -24,10 +24,10 @@ def demand(
     transition: Any,
     *,
     discount: float,
-    action: int,
+    action: Any,
     transfers: Any,
     temperature: float = 1.0,
-    per_year: float = 1.0,
+    per_year: Any = 1.0,
     periods: int | None = None,
     start: Any = None,
 ) -> Float[np.ndarray, "*draw transfer"]:
@@ -82,7 +82,7 @@ def demand(
         _demand(table, law, action, row, (periods, begin), discount, temperature)
         for table, row in zip(tables, each.reshape(len(tables), -1), strict=True)
     ]
-    return per_year * np.array(shares).reshape(each.shape)
+    return as_floats("per_year", per_year) * np.array(shares).reshape(each.shape)
 
 
 def stationary_distribution(moves: Float[np.ndarray, "state next_state"]) -> TableValues:
@@ -137,7 +137,7 @@ def _decisions(moves: np.ndarray, periods: int, begin: TableValues) -> TableValu
 
 
 def _check(
-    reward: np.ndarray, transition: np.ndarray, action: int, transfers: np.ndarray
+    reward: np.ndarray, transition: np.ndarray, action: Any, transfers: np.ndarray
 ) -> None:
     if reward.ndim < 2 or not np.isfinite(reward).all():
         raise DataError(
@@ -147,10 +147,13 @@ def _check(
         )
     check_transition(transition, reward=reward)
     num_actions = reward.shape[-1]
-    if not 0 <= action < num_actions:
+    if reward.size == 0:
+        raise DataError(f"`reward` must not be empty, but its shape is {reward.shape}.")
+    whole = isinstance(action, (int, np.integer)) and not isinstance(action, bool)
+    if not (whole and 0 <= action < num_actions):
         raise DataError(
             f"`action` must be a column of `reward`, 0..{num_actions - 1}, but it is "
-            f"{action}. `fit.actions.index(label)` gives it."
+            f"{action!r}. `fit.actions.index(label)` gives it."
         )
     draws = reward.shape[:-2]
     if not np.isfinite(transfers).all() or transfers.shape[:-1] not in ((), draws):

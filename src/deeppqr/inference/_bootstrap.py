@@ -24,7 +24,7 @@ from ..cluster._executor import CannotSend, Executor, Failed, Here
 from ..cluster._resolve import resolve
 from ..panel._panel import Panel, require_panel, take_rows
 from ..progress import track
-from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
+from ._bands import Bands, check_level, needed_draws, normal_interval, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units
 
 if TYPE_CHECKING:
@@ -227,12 +227,6 @@ def _collect(
     return Bootstrap(estimate, drawn, numbers, tuple(failures), seed, names)
 
 
-def needed_draws(level: float) -> int:
-    """Draws of which at least one is expected beyond either end of the interval."""
-    # The smallest of R draws has 1 / (R + 1) below it on average.
-    return int(np.ceil(2 / (1 - level) - 1e-9)) - 1
-
-
 @dataclass(frozen=True, eq=False)
 class _Replicate:
     """One refit, which depends on its number and not on the other replicates."""
@@ -403,10 +397,11 @@ def _run(
 
 
 def _numbers(replicates: Any) -> list[int]:
+    listed = replicates
     if isinstance(replicates, (int, np.integer)) and not isinstance(replicates, bool):
-        replicates = range(int(replicates))
+        listed = range(int(replicates))
     # A list of what cannot be listed is empty, and refused below.
-    numbers = list(replicates) if isinstance(replicates, Iterable) else []
+    numbers = list(listed) if isinstance(listed, Iterable) else []
     whole = all(isinstance(n, (int, np.integer)) for n in numbers)
     if not (numbers and whole) or min(numbers) < 0 or len({*numbers}) < len(numbers):
         raise DataError(

@@ -21,6 +21,7 @@ from scipy import sparse
 
 from .._errors import DataError, NoInfluenceFunction
 from .._shapes import Mask
+from ..mdp._tabular import as_floats
 from ..panel._cells import Cells
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel, action_index, require_panel
@@ -142,6 +143,12 @@ class RewardInfluence:
 
     def functional(self, weight: Float[np.ndarray, "cell action"]) -> tuple[float, float]:
         """A weighted sum of rewards with its standard error."""
+        weight = as_floats("weight", weight)
+        if not np.isfinite(weight).all():
+            raise DataError(
+                f"`weight` must be finite, but {int((~np.isfinite(weight)).sum())} entries "
+                "are not. Leave a pair out by weight zero."
+            )
         if weight.shape != self.reward.shape:
             raise DataError(
                 f"`weight` must have one entry per state and action, {self.reward.shape}, "
@@ -173,8 +180,15 @@ class RewardInfluence:
         Over the states seen with the action, or those of them in `where`.
         """
         column = action_index(self.actions, action, role="action")
+        chosen = np.ones(len(self.cells), bool) if where is None else np.asarray(where)
+        if chosen.shape != (len(self.cells),) or chosen.dtype != bool or not chosen.any():
+            raise DataError(
+                f"`where` must hold a boolean for each of the {len(self.cells)} states, "
+                f"true for one at least, but {chosen.dtype} of shape {chosen.shape} with "
+                f"{int(np.count_nonzero(chosen))} true arrived."
+            )
         seen = ~self.unseen[:, column]
-        seen = np.flatnonzero(seen if where is None else seen & where)
+        seen = np.flatnonzero(seen & chosen)
         curve = clustered_covariance(self.influence[:, seen, column])
         return sup_t_bands(
             self.states[seen], self.reward[seen, column], curve, level=level, seed=seed

@@ -136,7 +136,7 @@ def project(
     names: Sequence[str] | None = None,
     weight: str = "auto",
     errors: str = "auto",
-    min_rows: float = MIN_ROWS,
+    min_rows: Any = MIN_ROWS,
     replicates: Any = 200,
     seed: int = 0,
     workers: int = 1,
@@ -174,6 +174,8 @@ def project(
     require_same_columns(fit, panel)
     _check_choice("weight", weight, ("auto", "optimal", "visits"))
     _check_choice("errors", errors, ("auto", "influence", "bootstrap"))
+    if not isinstance(min_rows, (int, float)) or not min_rows >= 0:
+        raise DataError(f"`min_rows` must be a number of rows, but it is {min_rows!r}.")
     chosen = resolve_features(
         features, names, panel.encoding, fit.actions, fit.estimate.anchor
     )
@@ -421,7 +423,16 @@ def _rank(design: np.ndarray) -> int:
 
 
 def _check_rank(design: np.ndarray, names: tuple[str, ...]) -> None:
-    """Refuse features that others already say, naming them."""
+    """Refuse features that others already say, naming them; and numbers too large."""
+    # Squares are summed: beyond 1e150 they are infinite.
+    large = [
+        n for n, c in zip(names, design.T, strict=True) if np.abs(c).max(initial=0) > 1e150
+    ]
+    if large:
+        raise DataError(
+            f"The features {large} have values beyond 1e150, whose squares are no numbers. "
+            "Divide the state column by its scale, or take a lower power."
+        )
     rank = _rank(design)
     if rank < design.shape[1]:
         # One at a time, so that the first of equal features is kept.

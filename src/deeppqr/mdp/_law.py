@@ -50,6 +50,13 @@ class Law:
     common: Float[np.ndarray, "point state_feature"] | None = None
     seed: int = 0
 
+    def __post_init__(self):
+        if self.draws is not None and self.draws < 1:
+            raise DataError(
+                f"`Law(draws=...)` must be a number of samples, 1 or more, or None, but it "
+                f"is {self.draws!r}."
+            )
+
     def outcomes(self, state: States, action: Any) -> Outcomes:
         """Where `action` leads from each state."""
         if self.draws is not None:

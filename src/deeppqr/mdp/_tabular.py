@@ -33,6 +33,8 @@ class TabularMDP:
     temperature: float = 1.0
 
     def __post_init__(self):
+        for name in ("reward", "transition"):
+            object.__setattr__(self, name, as_floats(name, getattr(self, name)))
         check_transition(self.transition, reward=self.reward)
         check_preferences(self.discount, self.temperature)
 

@@ -10,6 +10,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from .._errors import DataError
 from .._shapes import States
 from .._stored import stored
 from ..learners._scaling import Scaling
@@ -36,6 +37,19 @@ class Logit(AbstractPolicyEstimator):
     # Of the gradient per row. At scikit-learn's 1e-4, 50,000 rows leave the coefficients
     # of an action at 3 % a tenth of a standard error off, more where columns are collinear.
     tol: float = 1e-6
+
+    def __post_init__(self):
+        for name in ("degree", "max_steps"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DataError(
+                    f"`Logit({name}=...)` must be a whole number, 1 or more, but it is "
+                    f"{value!r}."
+                )
+        if not 0 <= self.ridge < np.inf:
+            raise DataError(
+                f"`Logit(ridge=...)` must be zero or more, but it is {self.ridge!r}."
+            )
 
     def fit(self, panel, *, key):
         note = f"logit of degree {self.degree}"
