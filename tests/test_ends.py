@@ -351,7 +351,8 @@ def test_the_end_is_no_state_of_the_fit(ended):
     _, moves, _, panel = ended
     model = deeppqr.PQR(discount=0.9, anchor=0, policy="frequency", transition=moves)
     fit = model.fit(panel)
-    assert "transitions of 6 states, ends after 18 of 18 pairs" in str(fit.summary())
+    note = fit.stages["anchor_value"]
+    assert "transitions of 6 states, ends after 18 of 18 pairs" in note
     with pytest.raises(DataError, match="knows 6 states, and row 0, .6.., is none of them"):
         fit.reward([[6.0]])
 
