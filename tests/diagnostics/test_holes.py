@@ -53,8 +53,8 @@ def test_a_hole_in_one_of_many_columns_is_named():
 
 
 def test_no_hole_where_the_policy_is_right():
-    """A hundred panels: one false hole in a thousand is expected."""
-    for seed in range(100):
+    """Fifty panels; one in a thousand is expected to have a false hole."""
+    for seed in range(50):
         rng = np.random.default_rng(seed)
         width, share = int(rng.integers(1, 8)), float(rng.uniform(0.01, 0.6))
         panel, log_prob = choices(1_500, width, seed=seed, share=share)
