@@ -28,6 +28,8 @@ def with_ends(num_states, num_ends, num_actions, *, discount, temperature, seed)
     return moves, going, TabularMDP(reward, going, discount, temperature)
 
 
+# Two small random chances of an end may look like rounding.
+@pytest.mark.filterwarnings("ignore::deeppqr.RoundedTransitionWarning")
 @settings(max_examples=40, deadline=None)
 @given(
     num_states=st.integers(1, 8),
@@ -130,6 +132,126 @@ def test_no_warning_without_need():
     deeppqr.exact(policy, moves, **known)
 
 
+@pytest.mark.filterwarnings("ignore::deeppqr.RoundedTransitionWarning")
+@settings(max_examples=40, deadline=None)
+@given(
+    num_states=st.integers(2, 7),
+    num_ends=st.integers(1, 3),
+    discount=st.floats(0.0, 0.99),
+    sure=st.floats(0.0, 0.6),
+    seed=st.integers(0, 10_000),
+)
+def test_both_marks_at_once(num_states, num_ends, discount, sure, seed):
+    """Theorem 1 where rows are short and lead to terminal states too, some of them surely:
+    with every end as a terminal state it is the same problem."""
+    rng = np.random.default_rng(seed)
+    sizes = {"discount": discount, "temperature": 1.0, "seed": seed}
+    moves, _, _ = with_ends(num_states, num_ends, 3, **sizes)
+    moves = moves[:num_states] * rng.uniform(0.2, 1.0, (num_states, 3, 1))
+    moves[rng.random((num_states, 3)) < sure] = 0.0
+    reward = rng.normal(size=(num_states, 3))
+    truth = TabularMDP(reward, moves[:, :, :num_states], discount)
+    solution = solve_soft(truth)
+    whole = num_states + num_ends
+    policy = np.full((whole, 3), np.nan)
+    policy[:num_states] = solution.log_policy
+    over = np.arange(whole) >= num_states
+    # What is written in the rows of a terminal state is not read either.
+    law = np.zeros((whole, 3, whole))
+    law[:num_states] = moves
+    law[num_states:] = rng.dirichlet(np.ones(whole), size=(num_ends, 3))
+    g = np.append(reward[:, 1], np.zeros(num_ends))
+    known = {"discount": discount, "anchor": 1, "anchor_reward": g}
+    found = deeppqr.exact(policy, law, terminal=over, **known)
+    tol = 1e-12 * max(1.0, np.abs(solution.q).max()) / (1 - discount)
+    np.testing.assert_allclose(found.reward[:num_states], reward, atol=tol, rtol=0)
+    np.testing.assert_allclose(found.value[:num_states], solution.value, atol=tol, rtol=0)
+
+
+# ---- rows that miss one by rounding
+
+
+def rounded(transition, decimals=3):
+    """Rounded down, as a table written with few decimals."""
+    return np.floor(transition * 10**decimals) / 10**decimals
+
+
+@pytest.mark.parametrize("cut", ["rounded", "tail", "float32"])
+def test_a_row_that_is_short_by_rounding_warns(cut):
+    world = deeppqr.worlds.random_tabular(num_states=6, num_actions=3, seed=0)
+    moves, solution = world.mdp.transition, world.solution
+    g = world.mdp.reward[:, 0]
+    short = {
+        "rounded": rounded(moves),
+        "tail": np.where(moves > 0.002, moves, 0.0),
+        "float32": moves * (1 - 3e-7),
+    }[cut]
+    known = {"discount": world.mdp.discount, "anchor": 0, "anchor_reward": g}
+    message = (
+        r"miss one by up to .* of 18 rows \(the first is state \d, action \d, which sums"
+    )
+    with pytest.warns(deeppqr.RoundedTransitionWarning, match=message) as caught:
+        wrong = deeppqr.exact(solution.log_policy, short, **known)
+    names = {"np": np, "transition": short, "deeppqr": deeppqr, "warnings": warnings}
+    total, paste, silence = re.findall("`([^`]+)`", str(caught[0].message))[1:]
+    exec(total, names)
+    exec(paste, names)
+    right = deeppqr.exact(solution.log_policy, names["transition"], **known)
+    away = [np.abs(one.reward - world.mdp.reward).max() for one in (wrong, right)]
+    assert away[1] < 0.5 * away[0]
+    with warnings.catch_warnings():
+        exec(silence, names)
+        deeppqr.exact(solution.log_policy, short, **known)
+
+
+def test_ends_that_are_no_rounding_do_not_warn():
+    """A chance of more than a hundredth somewhere, a sure end, rounding in the ninth
+    decimal, and an end of its own state that has the chance."""
+    policy = np.full((4, 2), -np.log(2))
+    moves = np.random.default_rng(0).dirichlet(np.ones(4), size=(4, 2))
+    hazard, sure, tiny = moves * 0.999, moves.copy(), moves * (1 - 1e-9)
+    hazard[0, 0] = moves[0, 0] * 0.95
+    sure[2, 1] = 0.0
+    for law in (hazard, sure, tiny):
+        deeppqr.exact(policy, law, discount=0.9, anchor=0)
+    marked = np.zeros((5, 2, 5))
+    marked[:4, :, :4], marked[:4, :, 4] = moves * 0.999, 0.001
+    over = np.arange(5) == 4
+    policy = np.full((5, 2), -np.log(2))
+    deeppqr.exact(policy, marked, discount=0.9, anchor=0, terminal=over)
+    # A sure end beside rounded rows does not hide them.
+    sure = rounded(sure)
+    with pytest.warns(deeppqr.RoundedTransitionWarning, match="in 7 of 8 rows"):
+        deeppqr.exact(policy[:4], sure, discount=0.9, anchor=0)
+
+
+def test_a_rounded_law_of_a_panel_warns_unless_the_panel_ends_there():
+    world = deeppqr.worlds.random_tabular(num_states=6, num_actions=3, seed=0)
+    panel = world.simulate(steps=2_000, units=20, seed=1)
+    short = rounded(world.mdp.transition)
+    model = {"discount": 0.9, "anchor": 0, "policy": "frequency"}
+    with pytest.warns(deeppqr.RoundedTransitionWarning, match=r"of 18 rows"):
+        fit = deeppqr.PQR(**model, transition=short).fit(panel)
+    fit.bootstrap(panel, deeppqr.inference.RewardAt(STATES), replicates=1)
+    function = as_function(short)
+    with pytest.warns(deeppqr.RoundedTransitionWarning, match="under 0, which sum to 0.99"):
+        deeppqr.PQR(**model, transition=function).fit(panel)
+    # A common draw, or an end by name, takes the rest.
+    common = Law(function, common=STATES)
+    deeppqr.PQR(**model, transition=common).fit(panel)
+    deeppqr.PQR(**model, transition=Law(as_function(short, nan=True))).fit(panel)
+    ends = Panel.from_arrays(
+        panel.state,
+        panel.action,
+        panel.next_state,
+        unit=panel.unit,
+        terminal=np.arange(len(panel)) % 400 == 399,
+        state_names=["s"],
+    )
+    for law in (short, function):
+        deeppqr.PQR(**model, transition=law).fit(ends)
+
+
 # ---- panels with terminal rows
 
 
@@ -229,7 +351,8 @@ def test_the_end_is_no_state_of_the_fit(ended):
     _, moves, _, panel = ended
     model = deeppqr.PQR(discount=0.9, anchor=0, policy="frequency", transition=moves)
     fit = model.fit(panel)
-    assert "transitions of 6 states, ends after 18 of 18 pairs" in str(fit.summary())
+    note = fit.stages["anchor_value"]
+    assert "transitions of 6 states, ends after 18 of 18 pairs" in note
     with pytest.raises(DataError, match="knows 6 states, and row 0, .6.., is none of them"):
         fit.reward([[6.0]])
 
@@ -375,7 +498,7 @@ def test_terminal_is_a_mask(terminal, message):
 
 def test_what_goes_on_forever_refuses_ends():
     _, going, truth = with_ends(6, 1, 3, discount=0.9, temperature=1.0, seed=6)
-    with pytest.raises(DataError, match="that sum to one, but those of state 0, action 0"):
+    with pytest.raises(DataError, match="needs decisions in the long run, but the proc"):
         demand(truth.reward, going, discount=0.9, action=1, transfers=0.0)
     with pytest.raises(DataError, match="that sum to one, but those of state 0, action 0"):
         TabularWorld(truth)

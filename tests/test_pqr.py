@@ -13,13 +13,14 @@ from deeppqr.panel._panel import require_panel
 from deeppqr.worlds import PaperWorld, random_tabular
 
 QUICK = {"discount": 0.9, "anchor": 0, "reward": "regression"}
+LAW_KNOWN = {"discount": 0.9, "anchor": 0}
 
 
 def test_known_transitions_and_true_frequencies_recover_the_reward(tabular, anchor_reward):
     """Theorem 1 through PQR: only the policy's sampling error is left."""
     world, panel = tabular
     fit = deeppqr.PQR(
-        **QUICK, anchor_reward=anchor_reward, transition=world.mdp.transition
+        **LAW_KNOWN, anchor_reward=anchor_reward, transition=world.mdp.transition
     ).fit(panel)
     expected = deeppqr.exact(
         fit.log_policy(world.states),
@@ -37,8 +38,8 @@ def test_known_transitions_over_named_states(tabular):
     world, panel = tabular
     order = np.random.default_rng(0).permutation(7)
     shuffled = world.mdp.transition[order][:, :, order]
-    plain = deeppqr.PQR(**QUICK, transition=world.mdp.transition).fit(panel)
-    named = deeppqr.PQR(**QUICK, transition=(world.states[order], shuffled)).fit(panel)
+    plain = deeppqr.PQR(**LAW_KNOWN, transition=world.mdp.transition).fit(panel)
+    named = deeppqr.PQR(**LAW_KNOWN, transition=(world.states[order], shuffled)).fit(panel)
     np.testing.assert_allclose(
         named.reward(world.states), plain.reward(world.states), atol=1e-12
     )
@@ -284,7 +285,7 @@ def test_panels_are_refused_in_words(tabular):
     with pytest.raises(DataError, match="the function returned nan"):
         deeppqr.PQR(**QUICK, anchor_reward=lambda s: np.full(len(s), np.nan)).fit(panel)
     with pytest.raises(DataError, match="with 3 actions, but its shape is"):
-        deeppqr.PQR(**QUICK, transition=np.ones((7, 2, 7)) / 7).fit(panel)
+        deeppqr.PQR(**LAW_KNOWN, transition=np.ones((7, 2, 7)) / 7).fit(panel)
 
 
 def test_numbers_as_text_are_refused():

@@ -14,6 +14,7 @@ from ._errors import DataError as DataError
 from ._errors import DeepPQRError as DeepPQRError
 from ._errors import NoInfluenceFunction as NoInfluenceFunction
 from ._errors import NotConvergedWarning as NotConvergedWarning
+from ._errors import RoundedTransitionWarning as RoundedTransitionWarning
 from ._errors import StorageError as StorageError
 from ._errors import WeakOverlapWarning as WeakOverlapWarning
 

@@ -33,5 +33,9 @@ class AbsorbingStateWarning(UserWarning):
     """A state of a known law is never left, and nothing says that it is an end."""
 
 
+class RoundedTransitionWarning(UserWarning):
+    """Rows of a known law miss one by as little as rounding would make them."""
+
+
 class NotConvergedWarning(UserWarning):
     """An iteration stopped above its tolerance, or adversarial training did not settle."""

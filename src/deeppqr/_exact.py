@@ -8,7 +8,13 @@ import numpy as np
 from ._errors import DataError
 from ._shapes import TableActions, TableValues
 from .anchor._exact import solve_anchor_q
-from .mdp._tabular import check_preferences, check_transition, warn_of_absorbing
+from .mdp._tabular import (
+    as_floats,
+    check_preferences,
+    check_transition,
+    warn_of_absorbing,
+    warn_of_rounded_table,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +46,9 @@ def exact(
         $\log\pi(a|s)$, shape (state, action).
     transition
         Probabilities of the next state, shape (state, action, next_state). Where they sum
-        to less than one the process ends with the rest, and nothing is earned any more.
+        to less than one the process ends with the rest, and nothing is earned any more;
+        where all rows that do miss one by 0.01 at most, as rounded numbers would, there is
+        a `RoundedTransitionWarning`.
     discount, temperature
         $\gamma$ and $\alpha$ of the agent.
     anchor
@@ -56,14 +64,15 @@ def exact(
     ----------
     [geng2020pqr], R-Estimator and Theorem 1.
     """
-    log_policy = np.asarray(log_policy, dtype=np.float64)
-    transition = np.asarray(transition, dtype=np.float64)
+    log_policy = as_floats("log_policy", log_policy)
+    transition = as_floats("transition", transition)
     goes = ~_terminal(terminal, log_policy.shape[:1])
     _check(log_policy, transition, anchor, goes)
     check_preferences(discount, temperature)
     known = _anchor_reward(anchor_reward, len(log_policy))
     if terminal is None:
         warn_of_absorbing(transition, stacklevel=2)
+    warn_of_rounded_table(transition[goes], stacklevel=2)
     # Terminal states have no equation; without them moves into them are missing mass.
     anchor_log_prob = log_policy[goes, anchor]
     anchor_q = solve_anchor_q(
@@ -92,7 +101,7 @@ def _terminal(terminal: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _anchor_reward(anchor_reward: Any, num_states: int) -> np.ndarray:
-    known = np.asarray(anchor_reward, dtype=np.float64)
+    known = as_floats("anchor_reward", anchor_reward)
     if known.shape not in ((), (num_states,)) or not np.isfinite(known).all():
         raise DataError(
             f"`anchor_reward` must be a finite number or {num_states} of them, one per "
@@ -103,14 +112,16 @@ def _anchor_reward(anchor_reward: Any, num_states: int) -> np.ndarray:
 
 
 def _check(log_policy: np.ndarray, transition: np.ndarray, anchor: int, goes) -> None:
-    if log_policy.ndim != 2:
+    if log_policy.ndim != 2 or log_policy.size == 0:
         raise DataError(
-            "`log_policy` must have the shape (state, action), but its shape is "
+            "`log_policy` must have the shape (state, action), with one of each at least, "
+            "but its shape is "
             f"{log_policy.shape}."
         )
     check_transition(transition, log_policy=log_policy)
     num_actions = log_policy.shape[1]
-    if not (isinstance(anchor, (int, np.integer)) and 0 <= anchor < num_actions):
+    whole = isinstance(anchor, (int, np.integer)) and not isinstance(anchor, bool)
+    if not (whole and 0 <= anchor < num_actions):
         raise DataError(
             f"`anchor` must be an action's index from 0 to {num_actions - 1}, but it is "
             f"{anchor!r}."

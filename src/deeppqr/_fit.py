@@ -6,20 +6,20 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.stats import norm
 
 from ._errors import DataError
 from ._shapes import PerAction, PerRow
 from ._stored import TRANSIENT, stored
 from .anchor._value import AnchoredValue
 from .diagnostics._diagnostics import Diagnostics
-from .mdp._tabular import check_preferences
+from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
 from .report._summary import rescaled_range
 from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
 from .reward._reward import AbstractReward
+from .reward._table import TableReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
@@ -89,19 +89,30 @@ class Fit:
             raise DataError(
                 "Standard errors in closed form come with the default reward (or "
                 'reward="joint"), and this fit\'s was estimated in another way: '
-                f"{self.stages['reward'].split(';')[0]}. Resample units instead: "
-                "fit.bootstrap(panel, deeppqr.inference.RewardAt(states))."
+                f"{self.stages['reward'].split(';')[0]}. {self._other_errors()}"
             )
         state = self.encoding.encode_any(states)
         return self.reward_function.standard_errors(state, self.temperature)
 
+    def _other_errors(self) -> str:
+        """Where the errors are of a reward that brings none along."""
+        again = "Fit again, then resample units" if self.model is None else "Resample units"
+        advice = f"{again}: fit.bootstrap(panel, deeppqr.inference.RewardAt(states))."
+        reward = self.reward_function
+        bare = reward.policy_part if isinstance(reward, AffineReward) else reward
+        if isinstance(bare, TableReward):
+            table = "deeppqr.inference.reward_influence(fit, panel).standard_errors"
+            advice = f"Of a counted table, on the fit's own panel: {table}. {advice}"
+        return advice
+
     def interval(self, states: Any, level: float = 0.95) -> tuple[PerAction, PerAction]:
         """Lower and upper ends of pointwise intervals, (row, action) each."""
-        if not 0 < level < 1:
-            raise DataError(f"`level` must be between 0 and 1, but it is {level!r}.")
-        center, error = self.reward(states), self.standard_errors(states)
-        reach = norm.ppf((1 + level) / 2) * error
-        return center - reach, center + reach
+        from .inference._bands import check_level, normal_interval
+
+        check_level(level)
+        error = self.standard_errors(states)  # first: it may be that there are none
+        low, high = normal_interval(self.reward(states), error, level)
+        return low, high
 
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.
@@ -137,6 +148,13 @@ class Fit:
         Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
+        for name, told in (
+            ("average", average),
+            ("maximum", maximum),
+            ("minimum", minimum),
+        ):
+            if told is not None and not np.isfinite(as_floats(name, told)).all():
+                raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
         taken = np.arange(len(panel)), panel.action
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
@@ -190,10 +208,17 @@ class Fit:
 
         Options are those of `deeppqr.bootstrap`.
         """
-        from .inference._bootstrap import bootstrap, require_model
+        from .inference._bootstrap import (
+            bootstrap,
+            measure,
+            require_model,
+            require_own_panel,
+        )
 
         model = require_model(self)
-        return bootstrap(model, panel, statistic, estimate=statistic(self), **options)
+        require_own_panel(self, panel)
+        own = measure(statistic, self)
+        return bootstrap(model, panel, statistic, estimate=own, **options)
 
     def counterfactual(self, panel: Panel, change: Any, **options: Any) -> "ChangedStates":
         """Average rewards and choices if the states had been others.

@@ -69,7 +69,7 @@ class PQR:
         The law of the next state, where it is known: an array (state, action,
         next_state) over the states 0, 1, 2, ..., a pair (states, array), a function of
         states and an action, or a `deeppqr.mdp.Law`. Expectations then need no
-        regression, and `anchor_value` and `reward` are not used. Probabilities that sum
+        regression, and `anchor_value` and `reward` cannot be chosen. Probabilities that sum
         to less than one leave the rest to the end of the process, worth zero; so do
         states that are never left and not decided in, if the panel has terminal rows.
     clip
@@ -106,6 +106,18 @@ class PQR:
         resolve_policy(self.policy)
         resolve_anchor_value(self.anchor_value)
         resolve_reward(self.reward)
+        if self.transition is not None:
+            self._refuse_unused_stages()
+
+    def _refuse_unused_stages(self) -> None:
+        for name in ("anchor_value", "reward"):
+            stage = getattr(self, name)
+            if not (isinstance(stage, str) and stage == "auto"):
+                raise DataError(
+                    f"With `transition` given nothing is left for `{name}` to estimate, "
+                    f"but {name}={_plain(stage)!r} arrived. Leave out `{name}`, or "
+                    "`transition` to learn where actions lead."
+                )
 
     @classmethod
     def paper(
@@ -248,6 +260,7 @@ class PQR:
                 "units": panel.num_units,
                 "next_states": int(panel.has_next.sum()),
                 "terminal": int(panel.terminal.sum()),
+                "digest": panel.digest,
             },
             "reward": reward_range(reward, panel.weight),
             "rounds": solution.num_steps,

@@ -147,3 +147,78 @@ def test_bad_input_is_named():
     apart = np.stack([np.eye(2), np.eye(2)], axis=1)
     with pytest.raises(DataError, match=r"2 sets of states that are never left"):
         demand(np.zeros((2, 2)), apart, **options)
+
+
+def leaving() -> tuple[np.ndarray, np.ndarray]:
+    """The small bus with a third action: to sell it, after which nothing follows."""
+    reward, law = mileage(5)
+    reward = np.column_stack([reward, np.full(5, -4.0)])
+    law = np.concatenate([law, np.zeros((5, 1, 5))], axis=1)
+    return reward, law
+
+
+def test_demand_of_those_who_leave_is_counted_over_periods():
+    """Against a simulation of the first ten months; and the long run as its limit."""
+    reward, law = leaving()
+    changed = reward + np.array([0.0, 0.5, 0.0])
+    policy = np.exp(solve_soft(TabularMDP(changed, law, 0.9)).log_policy)
+    start = np.array([3.0, 1.0, 0.0, 0.0, 0.0])
+    rng = np.random.default_rng(6)
+    units, taken, decided = 40_000, 0, 0
+    state = rng.choice(5, size=units, p=start / 4)
+    for _ in range(10):
+        action = (rng.random((len(state), 1)) > policy[state].cumsum(axis=1)).sum(axis=1)
+        taken, decided = taken + (action == 1).sum(), decided + len(state)
+        state = state[action < 2]
+        origin = np.where(action[action < 2] == REPLACE, 0, state)
+        state = np.minimum(origin + (rng.random(len(state)) < 0.6), 4)
+    options = {"discount": 0.9, "action": REPLACE, "transfers": [0.5]}
+    found = demand(reward, law, periods=10, start=start, **options)[0]
+    # Decisions of one unit hang together: ten times the binomial variance is safe.
+    assert abs(taken / decided - found) < 4 * np.sqrt(10 * found / decided)
+    stays = {"discount": 0.9, "action": REPLACE, "transfers": TRANSFERS}
+    reward, law = mileage()
+    long = demand(reward, law, **stays)
+    late = demand(reward, law, periods=20_000, start=np.eye(6)[2], **stays)
+    np.testing.assert_allclose(late, long, atol=1e-3)  # one period in 20,000, and its wake
+
+
+def test_a_long_run_after_everybody_left_is_refused():
+    """The shares in the state of those who left look like an answer: 0.25 to 0.29."""
+    reward, law = leaving()
+    options = {"discount": 0.9, "action": REPLACE, "transfers": TRANSFERS}
+    with pytest.raises(DataError, match="ends where `transition` sums to less than one"):
+        demand(reward, law, **options)
+    gone = np.zeros((6, 3, 6))
+    gone[:5, :, :5] = law
+    gone[:5, 2, 5] = gone[5, :, 5] = 1.0
+    with_gone = np.vstack([reward, np.zeros(3)])
+    message = (
+        r"state 5 is never left, whatever is done there \(1 such state\): .* mark the "
+        r"end by `transition\[:, :, \[5\]\] = 0.0` and give `periods=120, start=weights`"
+    )
+    with pytest.raises(DataError, match=message):
+        demand(with_gone, gone, **options)
+    gone[:, :, [5]] = 0.0
+    start = np.array([1.0, 0.0, 0.0, 0.0, 0.0])
+    found = demand(with_gone, gone, periods=120, start=np.append(start, 0.0), **options)
+    short = demand(reward, law, periods=120, start=start, **options)
+    np.testing.assert_allclose(found, short, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("span", "message"),
+    [
+        ({"periods": 5}, r"`start` must hold 6 weights, .* but none arrived"),
+        ({"start": np.ones(6)}, "`periods` must be a whole number, .* but it is None"),
+        ({"periods": 0, "start": np.ones(6)}, "`periods` must be .* but it is 0"),
+        ({"periods": 5, "start": np.ones(3)}, r"`start` .* their shape is \(3,\)"),
+        ({"periods": 5, "start": np.zeros(6)}, "`start` .* not all zero"),
+        ({"periods": 5, "start": -np.ones(6)}, "`start` .* none negative"),
+        ({"periods": 5, "start": np.full(6, np.nan)}, "`start` .* none negative"),
+    ],
+)
+def test_spans_that_make_no_sense(span, message):
+    reward, law = mileage()
+    with pytest.raises(DataError, match=message):
+        demand(reward, law, discount=0.9, action=REPLACE, transfers=[0.0], **span)

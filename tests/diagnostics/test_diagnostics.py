@@ -1,10 +1,15 @@
 """Diagnostics measure what they say and warn where they should."""
 
+import re
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 
 import deeppqr
 from deeppqr import Panel
+from deeppqr.diagnostics._diagnostics import ADVICE
 from deeppqr.mdp import TabularMDP
 from deeppqr.worlds import TabularWorld, random_tabular
 
@@ -12,6 +17,7 @@ NAMES = [
     "anchor_share",
     "anchor_share_rarest",
     "anchor_min_prob",
+    "no_anchor_nearby",
     "fewest_action_rows",
     "clipped_share",
     "held_out_gain",
@@ -162,3 +168,39 @@ def test_summary_is_a_page(fit):
     assert max(map(len, lines)) <= 78
     assert any("frequencies in 7 distinct states" in line for line in lines)
     assert repr(fit).startswith("Fit(anchor=0, discount=0.9")
+
+
+def test_warnings_are_one_screen_and_each_says_what_to_do():
+    """A panel with almost everything wrong with it, and one with nothing."""
+    rng = np.random.default_rng(0)
+    state = rng.normal(size=(600, 2))
+    action = np.where(rng.random(600) < 0.008, 0, rng.integers(1, 3, 600))
+    town = np.char.add("t", rng.integers(0, 150, 600).astype(str))
+    columns = {"x1": state[:, 0], "x2": state[:, 1], "town": town, "a": action}
+    frame = pl.DataFrame({**columns, "u": np.arange(600) // 150})
+    named = {"state": ["x1", "x2", "town"], "action": "a", "unit": "u"}
+    panel = Panel.from_frame(frame, **named)
+    model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear")
+    with pytest.warns(deeppqr.WeakOverlapWarning):
+        fit = model.fit(panel)
+    assert len(fit.diagnostics.warnings) >= 7
+    assert all(figure.advice for figure in fit.diagnostics.warnings)
+    lines = fit.summary().splitlines()
+    start = max(n for n, line in enumerate(lines) if line.startswith("anchor_share "))
+    assert len(lines) - start <= 48  # a terminal of 50 lines
+    assert max(map(len, lines)) <= 78
+    asked = [line for line in lines if line.startswith("    do: ")]
+    assert len(asked) == len(fit.diagnostics.warnings)
+    good = deeppqr.worlds.SmoothWorld(seed=1).simulate(steps=2_000, units=100, seed=2)
+    clean = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear").fit(good)
+    assert clean.diagnostics.warnings == []
+    assert "    do: " not in clean.summary()
+    assert len(clean.summary().splitlines()) < 40
+
+
+def test_every_figure_has_advice(fit):
+    page = Path(__file__).parents[2] / "docs" / "diagnostics.md"
+    figures = re.findall(r"^## (\w+)$", page.read_text(encoding="utf-8"), re.M)
+    assert sorted(figures) == sorted(ADVICE)
+    assert {figure.name for figure in fit.diagnostics} <= set(ADVICE)
+    assert all(figure.advice == "" for figure in fit.diagnostics if figure.verdict == "ok")

@@ -154,12 +154,16 @@ def test_failures_are_counted_and_the_first_is_told(panel):
 
 
 def test_printing_is_a_table(panel, some):
+    enough = deeppqr.bootstrap(pqr(**TABLE), panel, RewardAt(STATES), replicates=39)
+    first = next(line for line in str(enough).splitlines() if line.startswith("1 at s=0"))
+    low, high = enough.interval()
+    figures = enough.estimate[0, 1], enough.standard_errors[0, 1], low[0, 1], high[0, 1]
+    assert first.split()[3:] == [f"{figure:.4f}" for figure in figures]
     lines = str(some).splitlines()
     assert len(lines) < 30
     first = next(line for line in lines if line.startswith("1 at s=0"))
-    low, high = some.interval()
-    figures = some.estimate[0, 1], some.standard_errors[0, 1], low[0, 1], high[0, 1]
-    assert first.split()[3:] == [f"{figure:.4f}" for figure in figures]
+    assert first.split()[-2:] == ["-", "-"]
+    assert "No intervals: at 95 % their quantiles take 39 draws at least." in lines
     assert "Units drawn with replacement: 6 replicates, none failed." in lines
     assert repr(some) == "Bootstrap(shape=(7, 3), 6 replicates, none failed)"
 
@@ -222,6 +226,12 @@ def test_a_fit_bootstraps_itself(panel):
         ({"replicates": 0}, "`replicates` must be a number of replicates"),
         ({"replicates": [1, 1]}, "different whole numbers"),
         ({"replicates": [-1]}, "different whole numbers from 0 on"),
+        ({"replicates": 2.5}, "different whole numbers from 0 on, but 2.5 arrived"),
+        ({"replicates": None}, "different whole numbers from 0 on, but None arrived"),
+        ({"replicates": "ten"}, "different whole numbers from 0 on, but 'ten' arrived"),
+        ({"replicates": True}, "different whole numbers from 0 on, but True arrived"),
+        ({"workers": 0}, "`workers` must be a number of processes, 1 or more, but it is 0"),
+        ({"workers": "4"}, "`workers` must be a number of processes, .* but it is '4'"),
         ({"seed": -1}, "`seed` must be a whole number"),
         ({"workers": 2}, "must be picklable, but one is not .*workers=1"),
         ({"executor": "cores:2"}, "must be picklable, but one is not .*workers=1"),
@@ -250,3 +260,71 @@ def test_intervals_are_asked_for_by_name(some):
         some.interval(kind="basic")
     with pytest.raises(DataError, match="`level` must lie between 0 and 1"):
         some.interval(95)
+
+
+def test_few_draws_have_no_quantiles(some):
+    """The ends of a 95 % interval are not among six draws; Student's t allows for few."""
+    with pytest.raises(DataError, match="quantiles of 6 draws .* takes 39 at least"):
+        some.interval()
+    some.interval(0.7)  # 2 / 0.3 - 1 = 5.7
+    low, high = some.interval(kind="normal")
+    reach = 2.5705818 * some.standard_errors  # t with five degrees of freedom
+    np.testing.assert_allclose(high - low, 2 * reach, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("statistic", "message"),
+    [
+        (lambda fit: None, "`statistic` must return a number .* but it returned None"),
+        (lambda fit: "high", "`statistic` must return a number .* returned 'high'"),
+        (lambda fit: [], "`statistic` must return a number .* returned \\[\\]"),
+        (lambda fit: fit, r"`statistic` must return a number .* returned Fit\(anchor=0"),
+        (lambda fit: {}["x"], "stopped with KeyError: 'x', on the panel itself"),
+        (lambda: 0.0, "stopped with TypeError: .* It is called with a Fit"),
+        (3.0, "`statistic` must be a function of a fit, .* but 3.0 arrived"),
+        (lambda fit: fit.reward([[99.0]]), "is none of them"),
+    ],
+)
+def test_a_wrong_statistic_is_told_before_any_refit(panel, statistic, message):
+    fit = pqr(**TABLE).fit(panel)
+    with pytest.raises(DataError, match=message):
+        fit.bootstrap(panel, statistic)
+    with pytest.raises(DataError, match=message):
+        deeppqr.bootstrap(pqr(**TABLE), panel, statistic)
+
+
+def test_a_fit_refuses_the_draws_of_another_panel(panel):
+    """The same number of rows, units and columns: only the decisions differ."""
+    fit = pqr(**TABLE).fit(panel)
+    other = random_tabular(seed=4).simulate(steps=2_000, units=20, seed=6)
+    message = "of 2,000 decisions by 20 units, but another one of 2,000 by 20 units"
+    with pytest.raises(DataError, match=message):
+        fit.bootstrap(other, RewardAt(STATES), replicates=2)
+    # In another order they are the same decisions.
+    backwards = panel.unit.max() - panel.unit
+    order = np.argsort(backwards, kind="stable")
+    again = deeppqr.Panel.from_arrays(
+        panel.state[order],
+        panel.action[order],
+        panel.next_state[order],
+        unit=backwards[order],
+        state_names=["s"],
+    )
+    assert again.digest == panel.digest
+    fit.bootstrap(again, RewardAt(STATES), replicates=1)
+
+
+def test_other_stages_say_where_their_errors_are(panel, tmp_path):
+    table = pqr(**TABLE).fit(panel)
+    with pytest.raises(DataError, match=r"counted table.*reward_influence\(fit, panel\)"):
+        table.interval(STATES)
+    linear = pqr(**{**TABLE, "reward": "linear"}).fit(panel)
+    with pytest.raises(DataError, match=r"action\. Resample units: fit\.boot") as error:
+        linear.standard_errors(STATES)
+    assert "counted" not in str(error.value)
+    stored = deeppqr.load(linear.save(tmp_path / "fit"))
+    with pytest.raises(DataError, match="Fit again, then resample units"):
+        stored.standard_errors(STATES)
+    for level in (0.0, 1.0, 95.0, -0.5, np.nan):
+        with pytest.raises(DataError, match="`level` must lie between 0 and 1"):
+            linear.interval(STATES, level)

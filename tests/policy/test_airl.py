@@ -116,7 +116,7 @@ def test_given_policies_are_checked(tabular, key):
     ):
         Given(lambda s: np.zeros((len(s), 3))).fit(panel, key=key)
     with pytest.raises(
-        DataError, match=r"shape \(row, action\) = \(20000, 3\), but \(20000, 2\)"
+        DataError, match=r"shape \(20000, 3\), but the function returned shape \(20000, 2\)"
     ):
         Given(lambda s: np.zeros((len(s), 2))).fit(panel, key=key)
     with pytest.raises(DataError, match='`generator` must be "signal" or "entropy"'):

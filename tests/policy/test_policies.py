@@ -253,3 +253,16 @@ def test_messages(tabular, key):
     )
     with pytest.raises(DataError, match="takes no `sample_weight`"):
         Classifier(KNeighborsClassifier()).fit(weighted, key=key)
+
+
+@pytest.mark.parametrize("rows", [8, 40, 400])
+def test_a_logit_is_bounded_where_the_data_separate_the_actions(rows, key):
+    """Its maximum is infinite without the ridge; with it log pi is finite and moderate."""
+    state = np.linspace(-1.0, 1.0, rows)[:, None] * 1e4
+    action = (state[:, 0] > 0).astype(int)
+    nothing = np.full_like(state, np.nan)
+    over = np.ones(rows, bool)
+    panel = Panel.from_arrays(state, action, nothing, terminal=over)
+    log_prob = Logit().maximise(panel).log_prob(panel.state)
+    assert (log_prob.argmax(axis=1) == action).all()
+    assert -60 < log_prob.min() < -3

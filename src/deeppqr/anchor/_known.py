@@ -15,6 +15,7 @@ from jaxtyping import Float
 from scipy import sparse
 
 from .._errors import DataError
+from .._messages import counted
 from .._shapes import States
 from .._stored import stored
 from ..learners._basis import RandomFeatures, penalty
@@ -22,9 +23,13 @@ from ..mdp._law import Law
 from ..mdp._tabular import (
     ROUNDING,
     absorbing_states,
+    as_floats,
     check_transition,
+    looks_rounded,
     solve_bellman,
     warn_of_absorbing,
+    warn_of_rounded_table,
+    warn_of_rounding,
 )
 from ..panel._cells import Cells
 from ..panel._panel import Panel
@@ -40,6 +45,7 @@ from ._problem import (
 # States that are enumerated: two million with two outcomes each take about 100 MB, and
 # their sparse LU factors several times that.
 MAX_STATES = 2_000_000
+PROBED = 200  # rows at which a function's probabilities are added up, for each action
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +69,16 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
     ends with the probability that a row lacks to one; the panel must not contradict that.
     """
     if not (callable(transition) or isinstance(transition, Law)):
-        numbered = lambda table: (np.arange(float(len(table)))[:, None], table)
-        pair = transition if isinstance(transition, tuple) else numbered(transition)
-        return resolve_table(pair[0], pair[1], panel)
+        if not isinstance(transition, tuple):
+            law = np.atleast_1d(as_floats("transition", transition))
+            transition = (np.arange(float(len(law)))[:, None], law)
+        if len(transition) != 2:
+            raise DataError(
+                "`transition` must be an array, a pair (states, array) or a function, but "
+                f"a tuple of {len(transition)} arrived."
+            )
+        states, table = transition
+        return resolve_table(states, table, panel)
     named = [str(c) for c in panel.encoding.columns if c.kind == "categorical"]
     if named:
         raise DataError(
@@ -75,13 +88,15 @@ def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
     law = transition if isinstance(transition, Law) else Law(transition)
     if law.draws is None:  # draws may miss an end that is rare
         _check_ends(law, panel)
+        _warn_of_rounded_outcomes(law, panel)
     return law
 
 
 def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
     """The law of a table of probabilities between `states`, without the ends."""
-    probability = np.asarray(table, dtype=np.float64)
-    num_states, num_actions = len(probability), panel.num_actions
+    probability = as_floats("transition", table)
+    num_states, num_actions = probability.shape[:1], panel.num_actions
+    num_states = num_states[0] if num_states else 0
     if probability.shape != (num_states, num_actions, num_states):
         raise DataError(
             "`transition` must have the shape (state, action, next_state) with "
@@ -94,6 +109,7 @@ def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
             f"`transition` has {num_states} states, but its table of states has "
             f"{len(encoded)} rows, {len(Cells.of(encoded))} of them distinct."
         )
+    _check_known(encoded, panel)
     ends = _ends(encoded, probability, panel)
     warn_of_absorbing(np.where(ends, 0.0, probability), stacklevel=5)
     cells = Cells.of(encoded[~ends])
@@ -101,7 +117,40 @@ def resolve_table(states: Any, table: Any, panel: Panel) -> KnownTransition:
     order = np.flatnonzero(~ends)[np.argsort(cells.locate(encoded[~ends]))]
     known = KnownTransition(cells, probability[order][:, :, order])
     _check_ends(known, panel)
+    over = panel.terminal
+    missing = 1 - probability[order].sum(axis=2)
+    # Terminal rows of the panel say that such an end is one.
+    if not looks_rounded(missing[cells.require(panel.state[over]), panel.action[over]]):
+        warn_of_rounded_table(probability, stacklevel=5)
     return known
+
+
+def _warn_of_rounded_outcomes(law: Law, panel: Panel) -> None:
+    """Rounding in the probabilities that a function gives, at some of the panel's rows."""
+    rows = np.arange(len(panel))[:: max(1, len(panel) // PROBED)]
+    missing = np.array([law.missing(panel.state[rows], a) for a in panel.actions])
+    if panel.terminal.any() or not looks_rounded(missing):
+        return
+    index, row = np.argwhere(missing > ROUNDING)[0]
+    warn_of_rounding(
+        missing,
+        f"the first at the state {panel.state[rows[row]]} under "
+        f"{panel.actions[index]!r}, which sum to {1 - missing[index, row]:.6g}",
+        stacklevel=5,
+        remedy="divide them by their sum in the function",
+    )
+
+
+def _check_known(states: States, panel: Panel) -> None:
+    """Refuse a panel with decisions in states that the table does not have."""
+    unknown = np.flatnonzero(Cells.of(states).locate(panel.state) < 0)
+    if len(unknown):
+        raise DataError(
+            f"`transition` has {counted(len(states), 'state')}, and the panel's row "
+            f"{unknown[0]}, in the state {panel.state[unknown[0]]}, is in none of them "
+            f"({counted(len(unknown), 'row')} in all). An array alone is over the states "
+            "0, 1, 2, ...; name others by a pair, `transition=(states, array)`."
+        )
 
 
 def _ends(states: States, probability: np.ndarray, panel: Panel) -> np.ndarray:

@@ -14,8 +14,8 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._shapes import PerRow
-from ..inference._bands import Bands
-from ..inference._bootstrap import Bootstrap, bootstrap, require_model
+from ..inference._bands import Bands, needed_draws
+from ..inference._bootstrap import Bootstrap, bootstrap, require_model, require_own_panel
 from ..panel._panel import Panel, require_panel
 from ..panel._user_function import call_with_states
 from ..report._layout import WIDTH, decimal, framed
@@ -105,6 +105,9 @@ class ChangedStates:
         if self.bootstrap is not None:
             share = f"{100 * self.level:g}%, over all scenarios at once; "
             said.append(f"bands: {share if self._has_bands else ''}{self.bootstrap.note}")
+            if self._has_bands and self.bootstrap.few_draws(self.level):
+                needed = needed_draws(self.level)
+                said.append(f"such few draws make bands too narrow; take {needed} or more")
         return said
 
     @property
@@ -180,12 +183,19 @@ def changed_states(
     else:
         start = encoding.encode_any(states)
         weight = np.ones(len(start))
+        if len(start) == 0:
+            raise DataError(
+                "`states` must hold one state at least to average over, but it is empty."
+            )
     # The states as seen come first, so that every scenario can be compared with them.
     scenarios = {AS_SEEN: encoding.decode(start), **_scenarios(fit, start, change)}
     statistic = MeansAt(tuple(scenarios.values()), weight)
     draws = None
     if replicates:
-        refit = model or require_model(fit)
+        refit = require_model(fit) if model is None else model
+        if not callable(getattr(refit, "fit", None)):
+            raise DataError(f"`model` must be a deeppqr.PQR, but {model!r} arrived.")
+        require_own_panel(fit, panel)
         # With another, faster model the bootstrap is centred at that model's estimate;
         # only its spread is used.
         own = statistic(fit) if model is None else None

@@ -1,4 +1,4 @@
-"""Demand: the long-run share of decisions that take an action, by its price."""
+"""Demand: the share of decisions that take an action, by its price."""
 
 from typing import Any
 
@@ -6,8 +6,17 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from .._errors import DataError
+from .._messages import counted
 from .._shapes import TableActions, TableValues
-from ..mdp._tabular import TabularMDP, check_preferences, check_transition, solve_soft
+from ..mdp._tabular import (
+    ROUNDING,
+    TabularMDP,
+    absorbing_states,
+    as_floats,
+    check_preferences,
+    check_transition,
+    solve_soft,
+)
 
 
 def demand(
@@ -15,17 +24,21 @@ def demand(
     transition: Any,
     *,
     discount: float,
-    action: int,
+    action: Any,
     transfers: Any,
     temperature: float = 1.0,
-    per_year: float = 1.0,
+    per_year: Any = 1.0,
+    periods: int | None = None,
+    start: Any = None,
 ) -> Float[np.ndarray, "*draw transfer"]:
-    r"""The long-run share of decisions that take an action, by what is added to its reward.
+    r"""The share of decisions that take an action, by what is added to its reward.
 
     For each transfer $\tau$ the agents' problem is solved anew with
     $r(s,a) + \tau\,1\{a = a^*\}$, which gives a policy $\pi_\tau$ and a chain of states
     with the stationary distribution $\mu_\tau$:
     $$D(\tau) = \sum_s \mu_\tau(s)\, \pi_\tau(a^* \mid s).$$
+    Where the process ends nobody is left in the long run. With `periods` $\mu_\tau$ is the
+    distribution of the decisions that are taken in the first T periods from `start`.
 
     A transfer that is the same in every state is a counterfactual to which the anchor's
     normalisation does not matter: the choices are right even if the anchor's true reward is
@@ -37,31 +50,39 @@ def demand(
         Shape (state, action), or (draw, state, action) for many rewards at once, such as
         the draws of a bootstrap.
     transition
-        Shape (state, action, next_state). One set of states must be reached from
-        everywhere and never left.
+        Shape (state, action, next_state). For the long run one set of states must be
+        reached from everywhere and never left; with `periods` rows may sum to less than
+        one, and the process ends with the rest.
     action
         Whose demand it is: the column of `reward`.
     transfers
         What is added to its reward; minus a price.
     per_year
         Decisions in the unit of time that demand is counted in: 12 for months and years.
+    periods, start
+        T, and weights over the states in which the first period begins; the long run
+        without them.
 
     References
     ----------
     [rust1987], section 6; [kalouptsidi2021].
     """
-    rewards = np.asarray(reward, dtype=np.float64)
-    law = np.asarray(transition, dtype=np.float64)
-    added = np.atleast_1d(np.asarray(transfers, dtype=np.float64))
+    rewards, law = as_floats("reward", reward), as_floats("transition", transition)
+    added = np.atleast_1d(as_floats("transfers", transfers))
     _check(rewards, law, action, added)
+    begin = None
+    if periods is None and start is None:
+        _check_long_run(law)
+    else:
+        begin = _check_start(start, periods, len(law))
     check_preferences(discount, temperature)
     tables = rewards.reshape(-1, *rewards.shape[-2:])
     each = np.broadcast_to(added, (*rewards.shape[:-2], added.shape[-1]))
     shares = [
-        _demand(table, law, action, row, discount, temperature)
+        _demand(table, law, action, row, (periods, begin), discount, temperature)
         for table, row in zip(tables, each.reshape(len(tables), -1), strict=True)
     ]
-    return per_year * np.array(shares).reshape(each.shape)
+    return as_floats("per_year", per_year) * np.array(shares).reshape(each.shape)
 
 
 def stationary_distribution(moves: Float[np.ndarray, "state next_state"]) -> TableValues:
@@ -80,7 +101,12 @@ def stationary_distribution(moves: Float[np.ndarray, "state next_state"]) -> Tab
 
 
 def _demand(
-    reward: TableActions, law: np.ndarray, action: int, transfers: np.ndarray, *preferences
+    reward: TableActions,
+    law: np.ndarray,
+    action: int,
+    transfers: np.ndarray,
+    span: tuple[int | None, TableValues | None],
+    *preferences,
 ) -> Float[np.ndarray, " transfer"]:
     """The shares under one reward. Each transfer starts from the last one's solution."""
     found = np.empty(len(transfers))
@@ -92,12 +118,26 @@ def _demand(
         solution = solve_soft(TabularMDP(changed, law, *preferences), start=value)
         value, policy = solution.value, np.exp(solution.log_policy)
         moves = np.einsum("sa,sat->st", policy, law)
-        found[number] = stationary_distribution(moves) @ policy[:, action]
+        periods, begin = span
+        if periods is None or begin is None:
+            decided = stationary_distribution(moves)
+        else:
+            decided = _decisions(moves, periods, begin)
+        found[number] = decided @ policy[:, action]
     return found
 
 
+def _decisions(moves: np.ndarray, periods: int, begin: TableValues) -> TableValues:
+    """How the decisions of some periods are distributed over the states."""
+    total, now = np.zeros(len(begin)), begin
+    for _ in range(periods):
+        total = total + now
+        now = now @ moves
+    return total / total.sum()
+
+
 def _check(
-    reward: np.ndarray, transition: np.ndarray, action: int, transfers: np.ndarray
+    reward: np.ndarray, transition: np.ndarray, action: Any, transfers: np.ndarray
 ) -> None:
     if reward.ndim < 2 or not np.isfinite(reward).all():
         raise DataError(
@@ -105,15 +145,15 @@ def _check(
             f"action), but its shape is {reward.shape} and "
             f"{int((~np.isfinite(reward)).sum())} entries are not finite."
         )
-    check_transition(transition, ends=False, reward=reward)  # an end leaves no long run
+    check_transition(transition, reward=reward)
     num_actions = reward.shape[-1]
-    # Under a logit policy every action has positive probability, so which states
-    # communicate does not depend on the reward and is checked once.
-    _check_one_class(transition.sum(axis=1) > 0)
-    if not 0 <= action < num_actions:
+    if reward.size == 0:
+        raise DataError(f"`reward` must not be empty, but its shape is {reward.shape}.")
+    whole = isinstance(action, (int, np.integer)) and not isinstance(action, bool)
+    if not (whole and 0 <= action < num_actions):
         raise DataError(
             f"`action` must be a column of `reward`, 0..{num_actions - 1}, but it is "
-            f"{action}. `fit.actions.index(label)` gives it."
+            f"{action!r}. `fit.actions.index(label)` gives it."
         )
     draws = reward.shape[:-2]
     if not np.isfinite(transfers).all() or transfers.shape[:-1] not in ((), draws):
@@ -121,6 +161,49 @@ def _check(
             "`transfers` must be finite numbers, one list for all rewards or a list for "
             f"each, shape {(*draws, 'transfer')}, but its shape is {transfers.shape}."
         )
+
+
+def _check_long_run(transition: np.ndarray) -> None:
+    """Refuse a law under which everybody leaves, or whose long run depends on the start."""
+    over = np.flatnonzero(absorbing_states(transition))
+    short = (1 - transition.sum(axis=-1) > ROUNDING).any()
+    if len(over) or short:
+        where = "the process ends where `transition` sums to less than one"
+        if len(over):
+            where = (
+                f"state {over[0]} is never left, whatever is done there "
+                f"({counted(len(over), 'such state')})"
+            )
+        mark = f"mark the end by `transition[:, :, {over.tolist()}] = 0.0` and "
+        raise DataError(
+            f"Demand in the long run needs decisions in the long run, but {where}: shares "
+            "of those who are left there say nothing about the others. Ask for some "
+            f"periods: {mark if len(over) else ''}give "
+            "`periods=120, start=weights`, with a weight for each state in which the first "
+            "period begins."
+        )
+    # Under a logit policy every action has positive probability, so which states
+    # communicate does not depend on the reward and is checked once.
+    _check_one_class(transition.sum(axis=1) > 0)
+
+
+def _check_start(start: Any, periods: Any, num_states: int) -> TableValues:
+    """The distribution of the first period, from weights over the states."""
+    whole = isinstance(periods, (int, np.integer)) and not isinstance(periods, bool)
+    if not whole or periods < 1:
+        raise DataError(
+            f"`periods` must be a whole number, 1 or more, but it is {periods!r}."
+        )
+    weight = as_floats("start", np.nan if start is None else start)
+    if weight.shape != (num_states,) or not (weight >= 0).all() or not weight.sum() > 0:
+        raise DataError(
+            f"`start` must hold {num_states} weights, one for each state in which the "
+            "first period may begin, none negative and not all zero, but "
+            f"{'none arrived' if start is None else f'their shape is {weight.shape}'}. "
+            "From a panel whose states are 0, 1, ...: `np.bincount(first_states, "
+            f"minlength={num_states})`."
+        )
+    return weight / weight.sum()
 
 
 def _check_one_class(linked: Shaped[np.ndarray, "state next_state"]) -> None:

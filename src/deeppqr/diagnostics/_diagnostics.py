@@ -17,9 +17,32 @@ from ..anchor._value import AnchoredValue, Evaluated
 from ..panel._clusters import clustered_mean
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy, Clipped, PolicyFit, log_shares
+from ._holes import FROM, find_hole
 
 Verdict = Literal["ok", "watch", "trouble", "no signal"]
 GRADES: tuple[Verdict, ...] = ("ok", "watch", "trouble")  # the best first
+
+
+# What to do about a figure that is not ok: docs/diagnostics.md in a line each.
+ADVICE = {
+    "anchor_share": "take an anchor that is chosen more often, if its reward is known; or "
+    "read rewards relative to each other",
+    "anchor_share_rarest": "report other states, or take an anchor that occurs there",
+    "anchor_min_prob": "compare another policy's held_out_gain; or set `clip`",
+    "no_anchor_nearby": "leave out states in which the anchor cannot be taken, or add a "
+    "column that says so; else take a policy with bends",
+    "fewest_action_rows": "merge the action with one like it, or leave its reward aside",
+    "rows_per_level": 'merge levels, or take reward="joint", which shrinks them',
+    "clipped_share": "remove actions that are not available there, or smooth the policy",
+    "held_out_gain": "add states that the agents saw, or decisions",
+    "bellman_residual": 'raise `max_rounds`, or take anchor_value="linear"',
+    "condition": 'drop columns that repeat each other; or anchor_value="averager"',
+    "amplification": "read differences between actions, not between states",
+    "anchor_residual": 'take stages that match, as "exact" with "table", or the default',
+    "unseen_share": 'take reward="linear" or "joint", or coarser bins',
+    "reward_gain": "look for states that are missing or where the process ends unmarked",
+    "effective_units": "gather more units",
+}
 
 
 @stored
@@ -32,8 +55,14 @@ class Diagnostic:
     verdict: Verdict
     meaning: str
 
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty where the verdict is ok."""
+        return "" if self.verdict == "ok" else ADVICE.get(self.name, "")
+
     def __str__(self) -> str:
-        return f"{self.name:<22} {self.value:>11.4g}  {self.verdict:<9} {self.meaning}"
+        line = f"{self.name:<22} {self.value:>11.4g}  {self.verdict:<9} {self.meaning}"
+        return f"{line}. What to do: {self.advice}" if self.advice else line
 
 
 @stored
@@ -76,6 +105,7 @@ def diagnose(
     return Diagnostics(
         (
             *_support(panel, value.anchor, known.log_prob[:, value.anchor]),
+            *_levels(panel, penalised=explained is not None),
             _clipped(panel, value),
             held_out_gain(panel, policy, value.policy),
             *_equation(solution, float(np.std(known.value))),
@@ -117,6 +147,18 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
         _grade(smallest, 1e-3, 1e-6),
         "its smallest estimated probability; the logarithm of this enters Q and r",
     )
+    hole = find_hole(panel, anchor, log_prob)
+    seen = "" if hole.share else f"; it is around all of the {FROM} looked at"
+    if hole.share:
+        seen = (
+            f": {hole.expected:.0f} times near {hole.place}, and it was never taken there"
+        )
+    yield Diagnostic(
+        "no_anchor_nearby",
+        hole.share,
+        _grade(-hole.share, -0.05, -0.15),
+        f"rows around which the policy expects the anchor, and none is{seen}",
+    )
     rows = np.bincount(panel.action[panel.is_transition], minlength=panel.num_actions)
     yield Diagnostic(
         "fewest_action_rows",
@@ -124,6 +166,29 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
         _grade(rows.min(), 30, 10),
         f"rows that show where the rarest action, {panel.actions[int(rows.argmin())]!r}, "
         "leads; its reward rests on them",
+    )
+
+
+def _levels(panel: Panel, *, penalised: bool) -> Iterator[Diagnostic]:
+    """Rows behind the levels of a category, where their coefficients are not shrunk
+    towards each other by what the data say of them together."""
+    named = {c.name: c for c in panel.encoding.columns if c.kind == "categorical"}
+    if penalised or not named:
+        return
+    decoded = panel.encoding.decode(panel.state)
+    rows: dict[str, float] = {}
+    for name in named:
+        levels = decoded[:, panel.encoding.names.index(name)].astype(str)
+        _, code = np.unique(levels, return_inverse=True)
+        # Of the median decision, not of the rarest level: one rare level does no harm.
+        rows[name] = float(np.median(np.bincount(code)[code])) / panel.num_actions
+    worst = min(rows, key=lambda name: rows[name])
+    yield Diagnostic(
+        "rows_per_level",
+        rows[worst],
+        _grade(rows[worst], 20, 10),
+        f"rows per action behind a typical level of {worst!r}, which has "
+        f"{len(named[worst].categories)}; each level's rewards rest on them",
     )
 
 
@@ -225,7 +290,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> Iterator[Diagn
             share,
             _grade(-share, -0.01, -0.1),
             "rewards of the panel's states and other actions that are unknown (NaN), "
-            'since the pair never occurred; reward="linear" or "joint" fills them in',
+            "since the pair never occurred",
         )
 
 

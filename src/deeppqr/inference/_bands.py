@@ -1,10 +1,11 @@
 """Simultaneous confidence bands (sup-t), and pointwise intervals."""
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
 from .._errors import DataError
 from .._shapes import TableValues
@@ -41,16 +42,18 @@ class Bands:
 
 def check_level(level: float) -> None:
     """Refuse what is not a probability of coverage."""
-    if not (isinstance(level, (int, float)) and 0 < level < 1):
+    number = isinstance(level, (int, float, np.number)) and not isinstance(level, bool)
+    if not (number and 0 < level < 1):
         raise DataError(f"`level` must lie between 0 and 1, such as 0.95, not {level!r}.")
 
 
 def normal_interval(
-    estimate: np.ndarray, error: np.ndarray, level: float
+    estimate: np.ndarray, error: np.ndarray, level: float, *, df: float = np.inf
 ) -> Float[np.ndarray, "end *shape"]:
-    """Low and high ends of the interval estimate +- z se."""
+    """Low and high ends of the interval estimate +- z se, or t se with `df` finite."""
     check_level(level)
-    margin = ndtri((1 + level) / 2) * error
+    quantile = ndtri if np.isinf(df) else partial(stdtrit, df)
+    margin = quantile((1 + level) / 2) * error
     return np.stack([estimate - margin, estimate + margin])
 
 
@@ -86,6 +89,12 @@ def sup_t_bands_of_draws(
 ) -> Bands:
     """The band of a curve from its bootstrap draws, centred at their mean."""
     check_level(level)
+    check_draws(draws, 2, "A band")
+    if draws.shape[1:] != np.shape(estimate):
+        raise DataError(
+            f"`draws` must have a column for each of the {np.size(estimate)} entries of "
+            f"`estimate`, but their shape is {draws.shape}."
+        )
     error = draws.std(axis=0, ddof=1)
     vary = error > 0
     away = np.abs(draws - draws.mean(axis=0))[:, vary] / error[vary]
@@ -106,6 +115,7 @@ def quantile_band(
     [montiel2019simultaneous], the quantile-based bootstrap.
     """
     check_level(level)
+    check_draws(draws, needed_draws(level), f"A band of {100 * level:g} %")
     # From below and from above, the worse rank that a curve has anywhere.
     rank = np.argsort(np.argsort(draws, axis=0), axis=0)
     worst = np.minimum(rank, len(draws) - 1 - rank).min(axis=1)
@@ -113,6 +123,28 @@ def quantile_band(
     k = int(np.sort(worst)[::-1][needed - 1])
     ordered = np.sort(draws, axis=0)
     return np.stack([ordered[k], ordered[len(draws) - 1 - k]])
+
+
+def check_draws(draws: np.ndarray, needed: int, what: str) -> None:
+    """Refuse too few draws, and draws that are no numbers."""
+    if draws.ndim != 2 or len(draws) < needed:
+        raise DataError(
+            f"{what} takes {needed} draws at least, of shape (draw, state), but their "
+            f"shape is {draws.shape}. Draw more `replicates`."
+        )
+    if not np.isfinite(draws).all():
+        row = int(np.flatnonzero(~np.isfinite(draws).all(axis=1))[0])
+        raise DataError(
+            f"`draws` must be finite, but draw {row} is not in "
+            f"{int((~np.isfinite(draws[row])).sum())} of {draws.shape[1]} states: a table "
+            "has no reward where a pair never occurred."
+        )
+
+
+def needed_draws(level: float) -> int:
+    """Draws of which at least one is expected beyond either end of the interval."""
+    # The smallest of R draws has 1 / (R + 1) below it on average.
+    return int(np.ceil(2 / (1 - level) - 1e-9)) - 1
 
 
 def _band(states, estimate, error, away: np.ndarray, level: float) -> Bands:

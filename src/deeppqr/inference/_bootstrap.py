@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float, Int
 
-from .._errors import AbsorbingStateWarning, DataError, DeepPQRError, WeakOverlapWarning
+from .._errors import (
+    AbsorbingStateWarning,
+    DataError,
+    DeepPQRError,
+    RoundedTransitionWarning,
+    WeakOverlapWarning,
+)
 from .._messages import counted
 from .._random import check_seed
 from ..cluster._cores import Cores
@@ -18,7 +24,7 @@ from ..cluster._executor import CannotSend, Executor, Failed, Here
 from ..cluster._resolve import resolve
 from ..panel._panel import Panel, require_panel, take_rows
 from ..progress import track
-from ._bands import Bands, check_level, normal_interval, sup_t_bands_of_draws
+from ._bands import Bands, check_level, needed_draws, normal_interval, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units
 
 if TYPE_CHECKING:
@@ -30,6 +36,8 @@ MIN_UNITS = 2  # with one unit every replicate is the panel itself
 # Errors that resampling can cause in correct code: an action that is no longer taken, a
 # singular system, a statistic that divides by zero. Other exceptions are bugs and raised.
 EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
+# Warnings that the fit on the panel itself has given already.
+REPEATED = (AbsorbingStateWarning, RoundedTransitionWarning, WeakOverlapWarning)
 
 
 class Failure(NamedTuple):
@@ -82,11 +90,23 @@ class Bootstrap:
         """Low and high ends: of the draws' quantiles, or `"normal"` about the estimate."""
         check_level(level)
         if kind == "normal":
-            return normal_interval(self.estimate, self.standard_errors, level)
+            error, df = self.standard_errors, len(self.draws) - 1
+            return normal_interval(self.estimate, error, level, df=df)
         if kind != "percentile":
             raise DataError(f'`kind` must be "percentile" or "normal", but it is {kind!r}.')
+        if self.few_draws(level):
+            raise DataError(
+                f"The quantiles of {counted(len(self.draws), 'draw')} cannot be the ends "
+                f"of a {100 * level:g} % interval; that takes {needed_draws(level)} at "
+                'least. Draw more `replicates`, or take kind="normal", which allows for '
+                "few draws by Student's t."
+            )
         tail = (1 - level) / 2
         return np.quantile(self._some(), [tail, 1 - tail], axis=0)
+
+    def few_draws(self, level: float) -> bool:
+        """Whether the draws are too few for quantiles at this level."""
+        return len(self.draws) < needed_draws(level)
 
     def bands(self, states: Any, level: float = 0.95) -> Bands:
         """Bands that hold the whole curve at once, for a statistic over `states`."""
@@ -139,9 +159,9 @@ def bootstrap(
     panel: Panel,
     statistic: Statistic,
     *,
-    replicates: int | Iterable[int] = 200,
+    replicates: Any = 200,
     seed: int = 0,
-    workers: int = 1,
+    workers: Any = 1,
     executor: str | Executor | None = None,
     estimate: Any = None,
 ) -> Bootstrap:
@@ -178,7 +198,7 @@ def bootstrap(
             "path into shorter ones and name these with `unit`."
         )
     if estimate is None:
-        estimate = statistic(model.fit(panel))
+        estimate = measure(statistic, model.fit(panel))
     chosen = _executor(workers, executor)
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
     found = sorted(_run(task, numbers, chosen), key=lambda one: one[0])
@@ -222,8 +242,7 @@ class _Replicate:
         draw = copied_panel if self.copies else weighted_panel
         try:
             with warnings.catch_warnings():
-                # The fit on the panel itself has warned already.
-                for warned in (WeakOverlapWarning, AbsorbingStateWarning):
+                for warned in REPEATED:
                     warnings.simplefilter("ignore", warned)
                 fit = replace(self.model, seed=seed).fit(draw(self.panel, count))
             value = np.asarray(self.statistic(fit), dtype=np.float64)
@@ -259,6 +278,54 @@ def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
     return take_rows(panel, rows[order], unit[order], names)
 
 
+def require_own_panel(fit: "Fit", panel: Panel) -> None:
+    """Refuse a panel other than the fit's: draws of one say nothing about the other."""
+    require_panel(panel)
+    own = fit.provenance.get("panel", {})
+    if own.get("digest", panel.digest) != panel.digest:
+        raise DataError(
+            f"The panel must be the one that the fit was made from, of {own['rows']:,} "
+            f"decisions by {counted(own['units'], 'unit')}, but another one of "
+            f"{len(panel):,} by {counted(panel.num_units, 'unit')} arrived: its errors are "
+            "not those of this fit. Pass the fit's own panel, or fit again on this one: "
+            "fit.model.fit(panel)."
+        )
+
+
+def measure(statistic: Statistic, fit: "Fit") -> Float[np.ndarray, "*shape"]:
+    """The statistic of the fit on the panel itself, where a mistake in it shows first."""
+    example = "such as `lambda fit: fit.reward([[0.0]])`"
+    if not callable(statistic):
+        raise DataError(
+            f"`statistic` must be a function of a fit, {example}, but {statistic!r} "
+            "arrived."
+        )
+    try:
+        found = statistic(fit)
+    except DeepPQRError:
+        raise
+    except Exception as problem:
+        raise DataError(
+            f"`statistic` stopped with {type(problem).__name__}: {problem}, on the panel "
+            f"itself. It is called with a Fit and returns numbers, {example}."
+        ) from problem
+    return _numbers_of(found, example)
+
+
+def _numbers_of(found: Any, example: str) -> np.ndarray:
+    try:
+        numbers = None if found is None else np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError):
+        numbers = None
+    if numbers is None or numbers.size == 0:
+        said = repr(found)
+        raise DataError(
+            f"`statistic` must return a number or an array of them, {example}, but it "
+            f"returned {said if len(said) < 80 else said[:77] + '...'}."
+        )
+    return numbers
+
+
 def require_model(fit: "Fit") -> "PQR":
     """The model to refit, refusing a fit that has none."""
     if fit.model is None:
@@ -280,9 +347,13 @@ def takes_weights(model: "PQR") -> bool:
     )
 
 
-def _executor(workers: int, executor: str | Executor | None) -> Executor:
+def _executor(workers: Any, executor: str | Executor | None) -> Executor:
+    if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+        raise DataError(
+            f"`workers` must be a number of processes, 1 or more, but it is {workers!r}."
+        )
     if executor is None:
-        return Here() if workers <= 1 else Cores(workers)
+        return Here() if workers == 1 else Cores(workers)
     if workers != 1:
         raise DataError(
             f"Give `workers` or `executor`, not both: {workers!r} and {executor!r} "
@@ -325,14 +396,16 @@ def _run(
     return found
 
 
-def _numbers(replicates: int | Iterable[int]) -> list[int]:
+def _numbers(replicates: Any) -> list[int]:
+    listed = replicates
     if isinstance(replicates, (int, np.integer)) and not isinstance(replicates, bool):
-        numbers = list(range(int(replicates)))
-    else:
-        numbers = [int(number) for number in replicates]  # pyright: ignore
-    if not numbers or min(numbers) < 0 or len(set(numbers)) < len(numbers):
+        listed = range(int(replicates))
+    # A list of what cannot be listed is empty, and refused below.
+    numbers = list(listed) if isinstance(listed, Iterable) else []
+    whole = all(isinstance(n, (int, np.integer)) for n in numbers)
+    if not (numbers and whole) or min(numbers) < 0 or len({*numbers}) < len(numbers):
         raise DataError(
             "`replicates` must be a number of replicates, or different whole numbers from "
             f"0 on, but {replicates!r} arrived."
         )
-    return sorted(numbers)
+    return sorted(map(int, numbers))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .._errors import DataError
+from .._errors import DataError, DeepPQRError
 from .._shapes import PerRow, States
 from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
@@ -50,6 +50,12 @@ def resolve_features(
                 f"{[actions[index] for index in others]}, but it names {list(features)}."
             )
         by_action = [(index, features[actions[index]]) for index in others]
+        text = next((given for _, given in by_action if isinstance(given, str)), None)
+        if text is not None:  # Python would take it for a list of letters
+            raise DataError(
+                "`features` by action must hold lists of terms, such as "
+                f"[{text!r}], but {text!r} arrived."
+            )
     elif isinstance(features, Sequence) and not isinstance(features, str):
         by_action = [(index, features) for index in others]
     else:
@@ -85,10 +91,10 @@ def _given(function, names, encoding, actions, anchor: int) -> Features:
     own = None if names is None else tuple(names)
     if own is None:
         probe = np.zeros((1, len(encoding.feature_names)))
-        own = tuple(f"theta{i + 1}" for i in range(basis.design(probe).shape[2]))
+        own = tuple(f"theta{i + 1}" for i in range(_asked(basis, probe).shape[2]))
 
     def columns(state: np.ndarray) -> np.ndarray:
-        found = basis.design(state)
+        found = _asked(basis, state)
         if found.shape[2] != len(own):
             raise DataError(
                 f"`names` must name each of the {found.shape[2]} features that the "
@@ -97,6 +103,21 @@ def _given(function, names, encoding, actions, anchor: int) -> Features:
         return found
 
     return Features(own, columns)
+
+
+def _asked(basis: GivenBasis, state: States) -> np.ndarray:
+    """What the user's function gives, its own errors in words."""
+    try:
+        return basis.design(state)
+    except DeepPQRError:
+        raise
+    except Exception as problem:
+        raise DataError(
+            f"The function passed as `features` failed with {type(problem).__name__}: "
+            f"{str(problem).rstrip('.')}. It is given an array of {len(state)} states with "
+            f"the columns {basis.encoding.names} and returns an array (row, action, "
+            "feature)."
+        ) from problem
 
 
 def _levels(term: Any, encoding: Encoding) -> list[Any]:

@@ -12,7 +12,7 @@ estimator itself, as refitting with changed weights shows.
 """
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from scipy import sparse
 
 from .._errors import DataError, NoInfluenceFunction
 from .._shapes import Mask
+from ..mdp._tabular import as_floats
 from ..panel._cells import Cells
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel, action_index, require_panel
@@ -81,8 +82,7 @@ class Realised:
             seen = np.where(mass > 0, mass, np.nan)
             solve = lambda right: right / seen[:, None]
         else:
-            gram = columns.T @ weighted
-            solve = lambda right: np.linalg.lstsq(gram, right, rcond=1e-12)[0]
+            solve = partial(solve_gram, columns.T @ weighted)
         with np.errstate(invalid="ignore"):
             beta = solve((weighted.T @ self.outcome)[:, None])[:, 0]
             residual = self.outcome - columns @ np.nan_to_num(beta)
@@ -92,6 +92,18 @@ class Realised:
             slope = slope.toarray() if sparse.issparse(slope) else np.asarray(slope)
             influence = solve(own.T + slope @ self.score.score.T).T
         return beta, influence
+
+
+def solve_gram(
+    gram: Float[np.ndarray, "column column"], right: Float[np.ndarray, "column other"]
+) -> Float[np.ndarray, "column other"]:
+    """Least squares from a Gram matrix, whatever the columns' scales."""
+    # Scaled first: beside a column of 1e4 one of 1e-2 has an entry of 1e-12 of the
+    # largest, which a solver would drop as rounding error, and its coefficient with it.
+    scale = np.sqrt(np.maximum(np.diag(gram), 1e-300))
+    scaled = gram / np.outer(scale, scale)
+    found = np.linalg.lstsq(scaled, right / scale[:, None], rcond=1e-13)[0]
+    return found / scale[:, None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +143,12 @@ class RewardInfluence:
 
     def functional(self, weight: Float[np.ndarray, "cell action"]) -> tuple[float, float]:
         """A weighted sum of rewards with its standard error."""
+        weight = as_floats("weight", weight)
+        if not np.isfinite(weight).all():
+            raise DataError(
+                f"`weight` must be finite, but {int((~np.isfinite(weight)).sum())} entries "
+                "are not. Leave a pair out by weight zero."
+            )
         if weight.shape != self.reward.shape:
             raise DataError(
                 f"`weight` must have one entry per state and action, {self.reward.shape}, "
@@ -162,8 +180,15 @@ class RewardInfluence:
         Over the states seen with the action, or those of them in `where`.
         """
         column = action_index(self.actions, action, role="action")
+        chosen = np.ones(len(self.cells), bool) if where is None else np.asarray(where)
+        if chosen.shape != (len(self.cells),) or chosen.dtype != bool or not chosen.any():
+            raise DataError(
+                f"`where` must hold a boolean for each of the {len(self.cells)} states, "
+                f"true for one at least, but {chosen.dtype} of shape {chosen.shape} with "
+                f"{int(np.count_nonzero(chosen))} true arrived."
+            )
         seen = ~self.unseen[:, column]
-        seen = np.flatnonzero(seen if where is None else seen & where)
+        seen = np.flatnonzero(seen & chosen)
         curve = clustered_covariance(self.influence[:, seen, column])
         return sup_t_bands(
             self.states[seen], self.reward[seen, column], curve, level=level, seed=seed

@@ -175,4 +175,6 @@ def policy_score(policy: AbstractPolicy, panel: Panel) -> PolicyScore:
 
 def _blocks(pull: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Row by row, the outer product of an entry per action and a column per feature."""
-    return (pull[:, :, None] * columns[:, None, :]).reshape(len(columns), -1)
+    # Not -1: that is undefined where there are no rows, as after an anchor that ends all.
+    size = pull.shape[1] * columns.shape[1]
+    return (pull[:, :, None] * columns[:, None, :]).reshape(len(columns), size)

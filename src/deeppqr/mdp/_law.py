@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
-from .._errors import DataError
+from .._errors import DataError, DeepPQRError
 from .._shapes import PerRow, States
 from .._stored import ROLE, stored
-from ._tabular import ROUNDING
+from ._tabular import ROUNDING, as_floats
 
 
 class Outcomes(NamedTuple):
@@ -50,16 +50,23 @@ class Law:
     common: Float[np.ndarray, "point state_feature"] | None = None
     seed: int = 0
 
+    def __post_init__(self):
+        if self.draws is not None and self.draws < 1:
+            raise DataError(
+                f"`Law(draws=...)` must be a number of samples, 1 or more, or None, but it "
+                f"is {self.draws!r}."
+            )
+
     def outcomes(self, state: States, action: Any) -> Outcomes:
         """Where `action` leads from each state."""
         if self.draws is not None:
             # Common random numbers: differences between actions then have less noise, and
             # a function of the expectation is the same at every call.
             samples = [
-                self.function(state, action, np.random.default_rng([self.seed, draw]))
+                self._call(state, action, np.random.default_rng([self.seed, draw]))
                 for draw in range(self.draws)
             ]
-            found = np.stack([np.asarray(s, np.float64) for s in samples], axis=1)
+            found = np.stack([as_floats("transition", s) for s in samples], axis=1)
             probability = np.full(found.shape[:2], 1 / self.draws)
         else:
             found, probability = self._listed(state, action)
@@ -76,11 +83,23 @@ class Law:
             probability = np.where(ends, 0.0, probability)
         return Outcomes(found, probability, rest)
 
+    def missing(self, state: States, action: Any) -> PerRow:
+        """What the outcomes lack to one where that is an end nobody named: with a common
+        draw, or where a next state is NaN, it is named."""
+        if self.common is not None:
+            return np.zeros(len(state))
+        return 1 - self._listed(state, action)[1].sum(axis=1)
+
     def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
-        answer = self.function(state, action)
+        answer = self._call(state, action)
         # A tuple is (next states, probabilities); an array alone is a certain next state.
         if isinstance(answer, tuple):
-            found, probability = (np.asarray(part, np.float64) for part in answer)
+            if len(answer) != 2:
+                raise DataError(
+                    "`transition` must return next states, or a pair with their "
+                    f"probabilities, but it returned a tuple of {len(answer)}."
+                )
+            found, probability = (as_floats("transition", part) for part in answer)
             if found.ndim != 3 or probability.shape != found.shape[:2]:
                 raise DataError(
                     "`transition` must return (next_states, probability) of shapes "
@@ -88,13 +107,28 @@ class Law:
                     f"{found.shape} and {probability.shape}."
                 )
             return found, probability
-        found = np.asarray(answer, dtype=np.float64)
+        found = as_floats("transition", answer)
         if found.ndim != 2:
             raise DataError(
                 "`transition` must return next states of shape (row, state), or a pair "
                 f"with their probabilities, but their shape is {found.shape}."
             )
         return found[:, None], np.ones((len(found), 1))
+
+    def _call(self, state: States, action: Any, *rng: np.random.Generator) -> Any:
+        """The user's function, given a copy: it may write into its argument."""
+        try:
+            return self.function(state.copy(), action, *rng)
+        except DeepPQRError:
+            raise
+        except Exception as problem:
+            given = "states, action, rng" if rng else "states, action"
+            raise DataError(
+                f"The function passed as `transition` failed with "
+                f"{type(problem).__name__}: {str(problem).rstrip('.')}. It is called as "
+                f"function({given}) with an array of states, here of shape {state.shape}, "
+                f"and one action's label, here {action!r}."
+            ) from problem
 
     def _rest(self, probability: np.ndarray, action: Any) -> np.ndarray:
         rest = 1 - probability.sum(axis=1)

@@ -1,5 +1,6 @@
 """Observed decisions of many units: the one input of every estimator."""
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -250,6 +251,16 @@ class Panel:
         # (sum w)^2 / sum w^2 over units: equal units count in full, one heavy unit as one.
         total = np.bincount(self.unit, weights=self.weight)
         return float(total.sum() ** 2 / (total**2).sum())
+
+    @cached_property
+    def digest(self) -> str:
+        """A checksum of the decisions, the same in any order of rows and units."""
+        columns = [self.state, self.next_state, self.action, self.terminal, self.weight]
+        # + 0.0: -0.0 and 0.0 are equal numbers and different bytes, and so are NaNs.
+        rows = np.nan_to_num(np.column_stack(columns).astype(np.float64), nan=0.1) + 0.0
+        whole = rows.view(np.dtype((np.void, rows.strides[0])))
+        ordered = np.sort(whole, axis=0).tobytes()
+        return hashlib.blake2b(ordered, digest_size=8).hexdigest()
 
     def action_index(self, label: Any, *, role: str = "anchor") -> int:
         """The column of an action label."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._errors import DataError
 from .._stored import stored
 from ..panel._cells import Cells
 from ..panel._panel import Panel
@@ -23,6 +24,13 @@ class Frequency(AbstractPolicyEstimator):
     # One pseudo-row bounds log pi for actions never taken in a state, and vanishes as
     # counts grow. Doubling it moves a probability by about 1/n(s).
     smoothing: float = 1.0
+
+    def __post_init__(self):
+        if not 0 <= self.smoothing < np.inf:
+            raise DataError(
+                "`Frequency(smoothing=...)` must be a number of rows, zero or more, but it "
+                f"is {self.smoothing!r}."
+            )
 
     def fit(self, panel, *, key):
         note = f"frequencies in {len(Cells.of(panel.state)):,} distinct states"

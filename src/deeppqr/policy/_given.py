@@ -8,7 +8,9 @@ import numpy as np
 
 from .._errors import DataError
 from .._stored import ROLE, stored
+from ..mdp._tabular import as_floats
 from ..panel._encoding import Encoding
+from ..panel._user_function import call_with_states
 from ._policy import AbstractPolicy, AbstractPolicyEstimator, PolicyFit
 
 
@@ -45,12 +47,17 @@ class GivenPolicy(AbstractPolicy):
     num_actions: int
 
     def log_prob(self, state):
-        found = np.asarray(self.function(self.encoding.decode(state)), dtype=np.float64)
-        if found.shape != (len(state), self.num_actions):
-            raise DataError(
-                "A given policy must return log-probabilities of shape (row, action) = "
-                f"{(len(state), self.num_actions)}, but {found.shape} arrived."
-            )
+        # A copy: a function that writes into its argument would rewrite the panel.
+        decoded = self.encoding.decode(state).copy()
+        returned = call_with_states(
+            self.function,
+            decoded,
+            role="policy",
+            names=self.encoding.names,
+            shape=(len(state), self.num_actions),
+            returns="log-probabilities by row and action",
+        )
+        found = as_floats("policy", returned)
         total = np.exp(found).sum(axis=1)
         # Loose, because policies trained elsewhere often compute in float32.
         wrong = ~(np.abs(total - 1) < 1e-4)

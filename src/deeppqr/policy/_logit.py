@@ -10,6 +10,7 @@ from scipy.special import log_softmax
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 
+from .._errors import DataError
 from .._shapes import States
 from .._stored import stored
 from ..learners._scaling import Scaling
@@ -26,10 +27,29 @@ class Logit(AbstractPolicyEstimator):
     """
 
     degree: int = 1
-    # Doubled, rewards move by 0.003 of their standard deviation on the paper world (2,000
-    # decisions), by up to 0.014 with 1,500, and by 1e-4 on the firms and Rust's group 4.
-    ridge: float = 1.0
+    # Large enough to bound coefficients where the data separate actions, too small to bias
+    # them elsewhere. With an action at 6 % of 800 rows and two columns correlated at 0.95,
+    # 100 simulated panels gave that action's coefficients as 1.02 to 1.06 of the truth and
+    # covered 93 to 97 %; with a ridge of 1 it was 0.35 to 0.94, and 37 to 85 % covered.
+    # Ten times smaller moves them by up to 0.01 of the truth.
+    ridge: float = 0.01
     max_steps: int = 1_000
+    # Of the gradient per row. At scikit-learn's 1e-4, 50,000 rows leave the coefficients
+    # of an action at 3 % a tenth of a standard error off, more where columns are collinear.
+    tol: float = 1e-6
+
+    def __post_init__(self):
+        for name in ("degree", "max_steps"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise DataError(
+                    f"`Logit({name}=...)` must be a whole number, 1 or more, but it is "
+                    f"{value!r}."
+                )
+        if not 0 <= self.ridge < np.inf:
+            raise DataError(
+                f"`Logit(ridge=...)` must be zero or more, but it is {self.ridge!r}."
+            )
 
     def fit(self, panel, *, key):
         note = f"logit of degree {self.degree}"
@@ -40,7 +60,8 @@ class Logit(AbstractPolicyEstimator):
         scaling = Scaling.of(panel.state)
         features = monomials(scaling(panel.state), self.degree)
         # scikit-learn's C is the inverse of the ridge penalty and must be positive.
-        model = LogisticRegression(C=1 / max(self.ridge, 1e-12), max_iter=self.max_steps)
+        c, steps = 1 / max(self.ridge, 1e-12), self.max_steps
+        model = LogisticRegression(C=c, max_iter=steps, tol=self.tol)
         with warnings.catch_warnings():
             # If the sample is separable the unpenalised optimum is infinite and L-BFGS
             # stops at `max_steps`; the held-out likelihood shows how good the result is.

@@ -63,6 +63,8 @@ class Estimates:
         What stands under the table: observations, log-likelihood, discount.
     note
         A last line in words.
+    df
+        Degrees of freedom of the errors: with few, p and intervals are Student's.
     """
 
     title: str
@@ -71,6 +73,7 @@ class Estimates:
     covariance: Float[np.ndarray, "row column"]
     facts: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
+    df: float = np.inf
 
     def __post_init__(self):
         count = len(self.names)
@@ -96,8 +99,10 @@ class Estimates:
 
     def table(self) -> list[EstimateRow]:
         """A row per parameter: name, estimate, s.e., z, p and the 95 % interval."""
-        from scipy.stats import norm  # a second to import: only where it is needed
+        from scipy.stats import norm, t  # a second to import: only where it is needed
 
+        # The normal quantile as a number: its digits are those of published tables.
+        quantile = NORMAL_975 if np.isinf(self.df) else float(t.ppf(0.975, self.df))
         rows = []
         for name, value, error in zip(
             self.names, self.values, self.standard_errors, strict=True
@@ -105,8 +110,9 @@ class Estimates:
             # Zero variance means fixed, not estimated precisely: no z and no interval.
             error = float(error) if error > 0 else float("nan")
             z = float(value) / error
-            p = float(2 * norm.sf(abs(z)))  # 1 - cdf would lose all digits beyond z = 8
-            margin = NORMAL_975 * error
+            # 1 - cdf would lose all digits beyond z = 8.
+            tail = norm.sf(abs(z)) if np.isinf(self.df) else t.sf(abs(z), self.df)
+            p, margin = float(2 * tail), quantile * error
             rows.append(
                 EstimateRow(name, float(value), error, z, p, value - margin, value + margin)
             )
@@ -170,6 +176,8 @@ def summarise_draws(found: "Bootstrap") -> str:
     errors, low, high = unknown, unknown, unknown
     if enough:
         errors = found.standard_errors.ravel()
+    quantiles = enough and not found.few_draws(0.95)
+    if quantiles:
         low, high = found.interval(0.95).reshape(2, -1)
     names = entry_names(found)
     lines: list[tuple[str, ...]] = [("", *DRAWS_HEADINGS)]
@@ -178,8 +186,10 @@ def summarise_draws(found: "Bootstrap") -> str:
         figures = (values[row], errors[row], low[row], high[row])
         lines.append((names[row], *_or_missing(f"{x:.{digits}f}" for x in figures)))
     notes = [f"Units drawn with replacement: {found.note}."]
-    if enough:
+    if quantiles:
         notes.append("Intervals are quantiles of the draws.")
+    elif enough:
+        notes.append("No intervals: at 95 % their quantiles take 39 draws at least.")
     if values.size > MAX_ROWS:
         notes.append(
             f"{values.size - MAX_ROWS:,} more entries: see `standard_errors`, `interval`."

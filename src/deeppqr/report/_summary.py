@@ -36,7 +36,10 @@ def summarise(fit: "Fit") -> str:
         stages += labelled(f"{title}  ", note)
     for figure in fit.diagnostics:
         diagnostics.append(f"{figure.name:<20}{figure.value:>10.4g}  {figure.verdict}")
-        diagnostics += labelled("    ", figure.meaning)
+        # In words where there is something to do: all the others' would be a screen.
+        if figure.verdict != "ok":
+            diagnostics += labelled("    ", figure.meaning)
+            diagnostics += labelled("    do: ", figure.advice)
     rewards = [lines] if (lines := reward_lines(fit)) else []
     title = "PQR: reward identified by an anchor action"
     return framed(title, head, stages, *rewards, diagnostics)
