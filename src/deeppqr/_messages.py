@@ -4,6 +4,8 @@ import difflib
 from collections.abc import Iterable
 from typing import Any
 
+LONGEST = 120  # characters of a quoted value: enough to recognise it
+
 
 def counted(number: int, noun: str) -> str:
     """A number and its noun: "1 row", "2,000 rows"."""
@@ -20,4 +22,6 @@ def did_you_mean(word: Any, choices: Iterable[Any]) -> str:
 
 def plain(value: Any) -> str:
     """The value as typed in Python: 2.0, where NumPy prints np.float64(2.0)."""
-    return repr(value.item() if type(value).__module__ == "numpy" else value)
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", 0) == 0
+    text = repr(value.item() if is_scalar else value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."

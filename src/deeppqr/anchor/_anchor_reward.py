@@ -60,7 +60,8 @@ class AnchorReward:
             row = wrong[0]
             raise DataError(
                 f"`anchor_reward` must be finite, but the function returned {reward[row]} "
-                f"for the state {states[row]} ({len(wrong)} in all)."
+                f"for the state {self.encoding.decode(state[row : row + 1])[0]} "
+                f"({len(wrong)} in all)."
             )
         return reward
 

@@ -199,7 +199,7 @@ def _episode(env, first, policy, actions, longest: int, rng) -> tuple:
 def _probability(policy, state: np.ndarray, num_actions: int) -> np.ndarray:
     if policy is None:
         return np.full((1, num_actions), 1 / num_actions)
-    probability = np.exp(np.asarray(policy(state), dtype=np.float64))
+    probability = np.exp(np.asarray(policy(state.copy()), dtype=np.float64))
     # The tolerance allows for policies computed in float32.
     if probability.shape != (1, num_actions) or not abs(probability.sum() - 1) < 1e-4:
         raise DataError(

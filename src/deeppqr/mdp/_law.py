@@ -56,7 +56,10 @@ class Law:
             # Common random numbers: differences between actions then have less noise, and
             # a function of the expectation is the same at every call.
             samples = [
-                self.function(state, action, np.random.default_rng([self.seed, draw]))
+                # A copy each time: a user's function may write into what it is given.
+                self.function(
+                    state.copy(), action, np.random.default_rng([self.seed, draw])
+                )
                 for draw in range(self.draws)
             ]
             found = np.stack([np.asarray(s, np.float64) for s in samples], axis=1)
@@ -77,7 +80,7 @@ class Law:
         return Outcomes(found, probability, rest)
 
     def _listed(self, state: np.ndarray, action: Any) -> tuple[np.ndarray, np.ndarray]:
-        answer = self.function(state, action)
+        answer = self.function(state.copy(), action)
         # A tuple is (next states, probabilities); an array alone is a certain next state.
         if isinstance(answer, tuple):
             found, probability = (np.asarray(part, np.float64) for part in answer)

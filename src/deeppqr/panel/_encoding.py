@@ -20,6 +20,9 @@ Column = np.ndarray
 # with more is nearly always an identifier or a number that was read as text.
 MAX_LEVELS = 1_000
 
+# Regressions square the states, and float64 ends at 1.8e308.
+LARGEST = 1e150
+
 
 @stored
 @dataclass(frozen=True)
@@ -76,6 +79,7 @@ class Encoding:
                 learned.append(StateColumn(name, "boolean"))
             else:
                 levels = sort_labels(set(values[~missing_entries(values)].tolist()))
+                refuse_alike(values, f"State column {name!r}")
                 if name not in categorical:
                     refuse_numeric_text(name, values, levels, describe_row)
                 _refuse_too_many_or_few(name, levels)
@@ -134,10 +138,12 @@ class Encoding:
         return self.encode(columns)
 
     def decode(self, matrix: States) -> np.ndarray:
-        """The user's columns back: float64 if all are numeric, objects otherwise."""
-        # The common case, without a copy: numbers as they are.
+        """The user's columns back: float64 if all are numeric, objects otherwise.
+
+        Always an array of its own: a user's function may write into what it is given.
+        """
         if all(column.kind != "categorical" for column in self.columns):
-            return matrix
+            return matrix.copy()
         out = np.empty((len(matrix), len(self.columns)), dtype=object)
         for index, column in enumerate(map(_decode_column, *self._blocks(matrix))):
             out[:, index] = column
@@ -179,16 +185,22 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
         numbers = _as_float(values, name)
         missing = np.isnan(numbers)
         block[:, 0] = numbers
-        expected = f"State column {name!r} must be finite"
         advice = "Remove these rows or cap the value."
-        refuse_rows(np.isinf(numbers), expected, numbers, describe_row, advice)
+        for wrong, bound in (
+            (np.isinf(numbers), "finite"),
+            (np.abs(numbers) > LARGEST, f"below {LARGEST:g} in size"),
+        ):
+            expected = f"State column {name!r} must be {bound}"
+            refuse_rows(wrong, expected, numbers, describe_row, advice)
     block[missing] = np.nan
     if missing_allowed is not None:
         missing = missing & ~missing_allowed
     expected = f"State column {name!r} must not be missing"
     advice = (
-        "Drop these rows, or fill the column in and add an indicator column for the filled "
-        "rows."
+        "Drop these rows, or give what is missing a level of its own, such as 'none'."
+        if spec.kind == "categorical"
+        else "Drop these rows, or fill the column in and add an indicator column for the "
+        "filled rows."
     )
     refuse_rows(missing, expected, "no value", describe_row, advice)
 
@@ -234,6 +246,41 @@ def refuse_rows(
             f"{found if isinstance(found, str) else plain(found[row])} "
             f"({counted(int(wrong.sum()), 'row')} in all). {advice}".rstrip()
         )
+
+
+def refuse_alike(values: np.ndarray, what: str) -> None:
+    """Raise where labels of different types look the same, such as 1 and '1'."""
+    if values.dtype != object:
+        return
+    # By type and text: a set would take True for 1, and 1 for 1.0, which is as it should.
+    kinds = {(type(value), str(value)): value for value in values.tolist()}
+    seen: dict[str, Any] = {}
+    for (_, text), value in kinds.items():
+        first = seen.setdefault(text, value)
+        if first != value and first == first:  # NaN is no label
+            _refuse_two_types(values, what, first, value)
+    flags = [value for value in kinds.values() if isinstance(value, (bool, np.bool_))]
+    for flag in flags:
+        for value in kinds.values():
+            if value == flag and not isinstance(value, (bool, np.bool_)):
+                _refuse_two_types(values, what, flag, value)
+
+
+def _refuse_two_types(values: np.ndarray, what: str, first: Any, other: Any) -> None:
+    rows = [
+        next(
+            row
+            for row, value in enumerate(values.tolist())
+            if type(value) is type(wanted) and value == wanted
+        )
+        for wanted in (first, other)
+    ]
+    raise DataError(
+        f"{what} must hold labels of one type, but row {rows[0]} has {plain(first)} "
+        f"({type(first).__name__}) and row {rows[1]} has {plain(other)} "
+        f"({type(other).__name__}). Convert the column to one type, such as text with "
+        ".astype(str)."
+    )
 
 
 def sort_labels(labels: Sequence[Any] | set[Any]) -> list[Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,17 @@ from .._shapes import Codes, Mask, PerRow, States
 from ._columns import (
     as_array,
     categorical_columns,
+    column_names,
     columns_of_array,
+    label_array,
     open_frame,
     read_columns,
     read_labels,
     refuse_repeated,
+    require_columns,
 )
 from ._encoding import Encoding
+from ._file import read_file
 from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
 from ._trajectories import aligned_rows, read_episodes, read_trajectories
@@ -106,9 +110,11 @@ class Panel:
             the sequence there.
         """
         opened = open_frame(frame)
-        names = [state] if isinstance(state, str) else list(state)
+        names = column_names(state, role="state")
         refuse_repeated(names)
-        next_names = [next_state] if isinstance(next_state, str) else next_state
+        next_names = None
+        if next_state is not None:
+            next_names = column_names(next_state, role="next_state")
         refuse_repeated(next_names or [])
         roles = {"action": action, "unit": unit, "time": time}
         roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
@@ -121,6 +127,7 @@ class Panel:
         columns: dict[str, Any] = {"state": read_columns(opened, names, role="state")}
         if next_names is not None:
             columns["next_state"] = read_columns(opened, next_names, role="next_state")
+        require_columns(opened, [action], role="action")
         for role, name in roles.items():
             columns[role] = None if name is None else read_labels(opened, name, role=role)
         raw = RawDecisions(**columns, categorical=categorical_columns(opened, names))
@@ -131,7 +138,8 @@ class Panel:
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Panel":
         """A panel from a CSV or Parquet file; the keywords are those of `from_frame`."""
-        return cls.from_frame(read_file(path), **columns)
+        labels = [columns.get(role) for role in ("action", "unit")]
+        return cls.from_frame(read_file(path, labels=labels), **columns)
 
     @classmethod
     def from_arrays(
@@ -153,9 +161,10 @@ class Panel:
         """
         state = _two_dimensional(state, "state")
         next_state = _two_dimensional(next_state, "next_state")
-        columns = {"state": state, "action": np.asarray(action), "next_state": next_state}
+        columns = {"state": state, "next_state": next_state}
+        columns["action"] = label_array(action, "action")
         for role, values in (("unit", unit), ("terminal", terminal), ("weight", weight)):
-            columns[role] = None if values is None else np.asarray(values)
+            columns[role] = None if values is None else label_array(values, role)
         for role, values in columns.items():
             if values is not None and len(values) != len(state):
                 raise DataError(
@@ -165,6 +174,7 @@ class Panel:
         # The names that the paper and `PaperWorld` use.
         if state_names is None:
             state_names = [f"x{i + 1}" for i in range(state.shape[1])]
+        state_names = column_names(state_names, role="state_names")
         refuse_repeated(state_names)
         # From here on arrays and frames are the same: named columns.
         columns["state"] = columns_of_array(state, state_names)
@@ -308,12 +318,19 @@ def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") 
     """The place of a label among the actions."""
     # By equality, so that 1, 1.0 and NumPy's 1 are the same label.
     for index, candidate in enumerate(actions):
-        if candidate == label:
+        if _same(candidate, label):
             return index
     raise DataError(
         f"`{role}` must be one of the actions {list(actions)}, but it is {plain(label)}."
         f"{did_you_mean(label, actions)}"
     )
+
+
+def _same(label: Any, other: Any) -> bool:
+    try:
+        return bool(label == other)
+    except (TypeError, ValueError):  # pandas' NA and arrays have no truth value
+        return False
 
 
 def take_rows(panel: Panel, rows: np.ndarray, unit: np.ndarray, labels: list) -> Panel:
@@ -332,38 +349,12 @@ def require_panel(panel: Any) -> None:
         )
 
 
-def read_file(path: str | Path):
-    """A polars DataFrame from a CSV or Parquet file, told apart by its ending."""
-    import polars as pl
-
-    path = Path(path)
-    # Types from the whole file: polars looks at 100 rows by default, and a column may hold
-    # whole numbers there and fractions later.
-    read_csv = partial(pl.read_csv, infer_schema_length=None, try_parse_dates=True)
-    readers = {".csv": read_csv, ".parquet": pl.read_parquet, ".pq": pl.read_parquet}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise DataError(
-            f"{path} must be a .csv, .parquet or .pq file, but it ends in {path.suffix!r}."
-        )
-    if not path.is_file():
-        folder = path.parent.resolve()
-        where = "" if folder.is_dir() else ", and no such folder"
-        raise DataError(f"There is no file {path.name} in {folder}{where}.")
-    try:
-        return reader(path)
-    # The first line alone: polars adds paragraphs on its own options.
-    except (pl.exceptions.PolarsError, OSError) as problem:
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise DataError(f"{path} could not be read: {reason}") from problem
-
-
 def _two_dimensional(values: Any, role: str) -> np.ndarray:
     array = as_array(values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise DataError(
             f"`{role}` must have one row per decision and one column per state variable, "
-            f"but its shape is {array.shape}."
+            "but " + ("None arrived." if values is None else f"its shape is {array.shape}.")
         )
     return array
