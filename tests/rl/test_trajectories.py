@@ -154,5 +154,9 @@ def test_a_dataset_that_minari_recorded(kind, tmp_path, monkeypatch):
     np.testing.assert_allclose(panel.state, direct.state[: len(panel)])
     np.testing.assert_array_equal(panel.action, direct.action[: len(panel)])
     np.testing.assert_allclose(panel.next_state, direct.next_state[: len(panel)])
-    assert panel.state.shape[1] == (4 if kind == "Box" else 1)
+    if kind == "Box":
+        assert panel.encoding.names == ["x1", "x2", "x3", "x4"]
+    else:  # the numbers of cells are labels
+        assert [column.kind for column in panel.encoding.columns] == ["categorical"]
+        assert all(type(level) is int for level in panel.encoding.columns[0].categories)
     assert panel.terminal.any() == (kind == "Box")

@@ -87,7 +87,7 @@ def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorRewar
         return AnchorReward(function=anchor_reward, encoding=encoding)
     try:
         constant = float(anchor_reward)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         constant = np.nan
     if not np.isfinite(constant):
         raise DataError(

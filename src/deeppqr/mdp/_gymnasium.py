@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import DataError
 from ..panel._panel import Panel
+from ..panel._trajectories import Trajectory
 from ._simulate import World, draw, generator
 
 try:
@@ -37,7 +38,7 @@ def rollout(
     ----------
     env
         An environment with discrete actions; observations are Box (one column per entry)
-        or Discrete (one column).
+        or Discrete (one category).
     policy
         A function from states to log-probabilities (row, action); None is uniform.
     steps
@@ -59,7 +60,9 @@ def rollout(
         episodes.append(_episode(env, first, policy, actions, longest, rng))
         left -= len(episodes[-1][1])
         options = {}
-    return Panel.from_trajectories(episodes, actions=actions)
+    discrete = isinstance(env.observation_space, Discrete)
+    paths = (Trajectory(*episode, discrete=discrete) for episode in episodes)
+    return Panel.of_paths(paths, "episode", actions=actions)
 
 
 class WorldEnv(gymnasium.Env):

@@ -1,6 +1,6 @@
 """Reads columns from the DataFrames of any library, and from arrays."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import Any
@@ -100,11 +100,19 @@ def categorical_columns(frame: nw.DataFrame, names: Sequence[str]) -> frozenset[
     )
 
 
-def read_columns(frame: Any, names: Sequence[Any], *, role: str) -> dict[str, Column]:
-    """The named columns as float64, bool or object arrays; missing is NaN or None."""
+def read_columns(
+    frame: Any, names: Sequence[Any], *, role: str, categorical: Collection[str] = ()
+) -> dict[str, Column]:
+    """The named columns as float64, bool or object arrays; missing is NaN or None.
+
+    Those in `categorical` are objects, whatever their type.
+    """
     opened = open_frame(frame)
     require_columns(opened, names, role=role)
-    return {name: _read_series(opened[name], role) for name in names}
+    return {
+        name: _read_series(opened[name], role, as_labels=name in categorical)
+        for name in names
+    }
 
 
 def read_labels(frame: nw.DataFrame, name: str, *, role: str) -> np.ndarray:
@@ -158,6 +166,18 @@ def _is_plain_int(series: nw.Series) -> bool:
     return series.dtype.is_integer() and series.dtype not in (nw.Int128, nw.UInt128)
 
 
+def require_among(names: Any, columns: Sequence[str]) -> frozenset[str]:
+    """The names in `categorical`, each of which must be a state column."""
+    listed = column_names(names, role="categorical")
+    unknown = [name for name in listed if name not in columns]
+    if unknown:
+        raise DataError(
+            f"`categorical` must name state columns, but {plain(unknown[0])} is none of "
+            f"{list(columns)}.{did_you_mean(unknown[0], columns)}"
+        )
+    return frozenset(listed)
+
+
 def refuse_repeated(names: Sequence[str]) -> None:
     """Refuse state columns named twice."""
     repeated = sorted({str(name) for name in names if list(names).count(name) > 1})
@@ -183,7 +203,9 @@ def as_array(values: Any) -> np.ndarray:
     return array
 
 
-def columns_of_array(states: Any, names: Sequence[str]) -> dict[str, Column]:
+def columns_of_array(
+    states: Any, names: Sequence[str], *, categorical: Collection[str] = ()
+) -> dict[str, Column]:
     """The columns of an array of states, one row per state, in the panel's order."""
     array = as_array(states)
     if array.ndim == 1 and len(names) == 1:
@@ -196,12 +218,20 @@ def columns_of_array(states: Any, names: Sequence[str]) -> dict[str, Column]:
             f"{got or f'shape {array.shape}'} arrived. Pass the same state columns "
             "in the same order as in the panel, or a DataFrame with these names."
         )
-    return {name: _tidy(array[:, index], name) for index, name in enumerate(names)}
+    columns = dict(zip(names, array.T, strict=True))
+    return {
+        name: column.astype(object) if name in categorical else _tidy(column, name)
+        for name, column in columns.items()
+    }
 
 
-def _read_series(series: nw.Series, role: str) -> Column:
+def _read_series(series: nw.Series, role: str, *, as_labels: bool) -> Column:
     dtype = series.dtype
     null = series.is_null().to_numpy().astype(bool)
+    if as_labels:
+        values = _objects(series, null)
+        refuse_containers(values, f"Column {series.name!r}")
+        return values
     if dtype.is_float() or _is_plain_int(series):
         # Not `to_numpy` at once: pandas' nullable types would come back as objects.
         values = np.full(len(series), np.nan)

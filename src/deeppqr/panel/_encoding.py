@@ -64,22 +64,29 @@ class Encoding:
         columns: Mapping[str, Column],
         *,
         categorical: Collection[str] = (),
+        following: Mapping[str, Column] | None = None,
         describe_row: Callable[[int], str] = "row {}".format,
     ) -> "Encoding":
         """The encoding that fits these columns: kinds by type, categories sorted.
 
-        `categorical` names the columns whose type is categorical: text that looks like
-        numbers is accepted there, as codes.
+        `categorical` names the columns that are categories whatever they look like: text
+        that looks like numbers is accepted there, as codes. Where all levels are numbers,
+        those of the next states, `following`, count too: an episode may end in a state
+        that no decision is taken in. In text such a level is more likely a typing error.
         """
         learned = []
+        later = iter((following or {}).values())
         for name, values in columns.items():
+            after = next(later, values[:0])
             if values.dtype == np.float64:
                 learned.append(StateColumn(name, "numeric"))
             elif values.dtype == np.bool_:
                 learned.append(StateColumn(name, "boolean"))
             else:
-                levels = sort_labels(set(values[~missing_entries(values)].tolist()))
+                levels = _levels(values)
                 refuse_alike(values, f"State column {name!r}")
+                if all(isinstance(level, (int, float)) for level in levels):
+                    levels = _levels(np.append(values, after.astype(object)))
                 if name not in categorical:
                     refuse_numeric_text(name, values, levels, describe_row)
                 _refuse_too_many_or_few(name, levels)
@@ -131,10 +138,11 @@ class Encoding:
         """Encode the states of a prediction: a frame, or an array of raw columns."""
         from ._columns import columns_of_array, is_frame, read_columns
 
+        coded = {column.name for column in self.columns if column.kind == "categorical"}
         if is_frame(states):
-            columns = read_columns(states, self.names, role="state")
+            columns = read_columns(states, self.names, role="state", categorical=coded)
         else:
-            columns = columns_of_array(states, self.names)
+            columns = columns_of_array(states, self.names, categorical=coded)
         return self.encode(columns)
 
     def decode(self, matrix: States) -> np.ndarray:
@@ -148,6 +156,14 @@ class Encoding:
         for index, column in enumerate(map(_decode_column, *self._blocks(matrix))):
             out[:, index] = column
         return out
+
+
+def _levels(values: Column) -> list[Any]:
+    """The distinct values in order; whole numbers as integers, whatever their type."""
+    levels = set(values[~missing_entries(values)].tolist())
+    if all(isinstance(level, float) and level.is_integer() for level in levels):
+        levels = set(map(int, levels))
+    return sort_labels(levels)
 
 
 def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:

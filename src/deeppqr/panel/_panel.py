@@ -21,9 +21,10 @@ from ._columns import (
     read_columns,
     read_labels,
     refuse_repeated,
+    require_among,
     require_columns,
 )
-from ._encoding import Encoding
+from ._encoding import MAX_LEVELS, Encoding
 from ._file import read_file
 from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
@@ -71,6 +72,7 @@ class Panel:
         truncated: str | None = None,
         weight: str | None = None,
         actions: Sequence[Any] | None = None,
+        categorical: Sequence[str] | str = (),
         gaps: str = "error",
     ) -> "Panel":
         """A panel from a DataFrame: pandas, polars, pyarrow or any that narwhals reads.
@@ -105,6 +107,8 @@ class Panel:
         actions
             All labels in the order wanted for the columns of the reward; by default
             those that occur, sorted.
+        categorical
+            State columns whose values are codes and no quantities, whatever their type.
         gaps
             What to do when integer times skip a period: `"error"`, or `"split"` to end
             the sequence there.
@@ -124,13 +128,21 @@ class Panel:
                 f"`next_state` must name one column for each of the {len(names)} state "
                 f"columns {names}, but it names {len(next_names)}: {list(next_names)}."
             )
-        columns: dict[str, Any] = {"state": read_columns(opened, names, role="state")}
+        coded = require_among(categorical, names)
+        columns: dict[str, Any] = {
+            "state": read_columns(opened, names, role="state", categorical=coded)
+        }
         if next_names is not None:
-            columns["next_state"] = read_columns(opened, next_names, role="next_state")
+            pairs = zip(names, next_names, strict=True)
+            later = [after for name, after in pairs if name in coded]
+            columns["next_state"] = read_columns(
+                opened, next_names, role="next_state", categorical=later
+            )
         require_columns(opened, [action], role="action")
         for role, name in roles.items():
             columns[role] = None if name is None else read_labels(opened, name, role=role)
-        raw = RawDecisions(**columns, categorical=categorical_columns(opened, names))
+        coded |= categorical_columns(opened, names)
+        raw = RawDecisions(**columns, categorical=coded)
         # Only here: an array has no column names that could stand for two things.
         refuse_own_next_states(raw)
         return cls(**validate(raw, actions=actions, gaps=gaps))
@@ -153,6 +165,7 @@ class Panel:
         weight: Any = None,
         actions: Sequence[Any] | None = None,
         state_names: Sequence[str] | None = None,
+        categorical: Sequence[str] | str = (),
     ) -> "Panel":
         """A panel from aligned arrays, one row per decision.
 
@@ -177,9 +190,12 @@ class Panel:
         state_names = column_names(state_names, role="state_names")
         refuse_repeated(state_names)
         # From here on arrays and frames are the same: named columns.
-        columns["state"] = columns_of_array(state, state_names)
-        columns["next_state"] = columns_of_array(next_state, state_names)
-        return cls(**validate(RawDecisions(**columns), actions=actions))
+        coded = require_among(categorical, state_names)
+        for role in ("state", "next_state"):
+            array = columns[role]
+            columns[role] = columns_of_array(array, state_names, categorical=coded)
+        raw = RawDecisions(**columns, categorical=coded)
+        return cls(**validate(raw, actions=actions))
 
     @classmethod
     def from_trajectories(
@@ -188,6 +204,7 @@ class Panel:
         *,
         actions: Sequence[Any] | None = None,
         state_names: Sequence[str] | None = None,
+        categorical: Sequence[str] | str = (),
     ) -> "Panel":
         """A panel from a list of trajectories, each of them one unit.
 
@@ -200,11 +217,12 @@ class Panel:
         trajectories
             Objects with `obs`, `acts` and `terminal`, such as imitation's; tuples
             (states, actions) or (states, actions, terminal); or dicts with these keys.
-        actions, state_names
-            As in `from_frame` and `from_arrays`.
+        actions, state_names, categorical
+            As in `from_frame` and `from_arrays`. Recorded observations that are single
+            integers, as those of a Discrete space, are categories.
         """
-        rows = aligned_rows(read_trajectories(trajectories), "trajectory")
-        return cls.from_arrays(**rows, actions=actions, state_names=state_names)
+        paths = read_trajectories(trajectories)
+        return cls.of_paths(paths, "trajectory", actions, state_names, categorical)
 
     @classmethod
     def from_minari(
@@ -216,12 +234,24 @@ class Panel:
     ) -> "Panel":
         """A panel from a Minari dataset with discrete actions, one unit per episode.
 
-        Box observations become one column per entry, Discrete ones a single column. An
+        Box observations become one column per entry, Discrete ones a category. An
         episode that terminated ends there; one that was truncated keeps its last next
         state. By default `actions` are the numbers that occur.
         """
-        rows = aligned_rows(read_episodes(dataset), "episode")
-        return cls.from_arrays(**rows, actions=actions, state_names=state_names)
+        return cls.of_paths(read_episodes(dataset), "episode", actions, state_names)
+
+    @classmethod
+    def of_paths(
+        cls, paths, noun: str, actions=None, state_names=None, categorical=()
+    ) -> "Panel":
+        rows, discrete = aligned_rows(paths, noun)
+        # One state is a constant, which no category can be; more than categories may have
+        # levels are left to estimators that work on tables.
+        if discrete and 2 <= len(np.unique(rows["state"])) <= MAX_LEVELS:
+            categorical = state_names or ["x1"]
+        return cls.from_arrays(
+            **rows, actions=actions, state_names=state_names, categorical=categorical
+        )
 
     def __len__(self) -> int:
         return len(self.action)

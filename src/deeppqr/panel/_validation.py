@@ -37,7 +37,7 @@ class RawDecisions:
     truncated: np.ndarray | None = None
     weight: np.ndarray | None = None
     categorical: frozenset[str] = frozenset()
-    """State columns whose type is categorical."""
+    """State columns that are categories by their type or because the user says so."""
 
     def describe_row(self, row: int) -> str:
         """The row with its unit and time, as far as it has them."""
@@ -66,7 +66,10 @@ def validate(
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
     encoding = Encoding.learn(
-        raw.state, categorical=raw.categorical, describe_row=raw.describe_row
+        raw.state,
+        categorical=raw.categorical,
+        following=raw.next_state,
+        describe_row=raw.describe_row,
     )
     state = encoding.encode(raw.state, describe_row=raw.describe_row)
     terminal = _flags(raw, raw.terminal, "terminal")
