@@ -35,3 +35,7 @@ class AbsorbingStateWarning(UserWarning):
 
 class NotConvergedWarning(UserWarning):
     """An iteration stopped above its tolerance, or adversarial training did not settle."""
+
+
+class DataWarning(UserWarning):
+    """The data have something that is rarely meant, such as copied units."""

@@ -1,8 +1,12 @@
-"""Parts of error messages: counts with plurals, suggestions, values as typed."""
+"""Parts of messages: counts with plurals, suggestions, values as typed; and warnings."""
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
+
+from ._errors import DataWarning
 
 LONGEST = 120  # characters of a quoted value: enough to recognise it
 
@@ -25,3 +29,11 @@ def plain(value: Any) -> str:
     is_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", 0) == 0
     text = repr(value.item() if is_scalar else value)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def warn_user(text: str) -> None:
+    """Warn at the line of the user's code that called the package."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith("deeppqr"):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, DataWarning, stacklevel=level - 1)

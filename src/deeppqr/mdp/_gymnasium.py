@@ -7,7 +7,7 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from .._errors import DataError
-from ..panel._panel import Panel
+from ..panel._panel import Panel, panel_of_paths
 from ..panel._trajectories import Trajectory
 from ._simulate import World, draw, generator
 
@@ -62,7 +62,7 @@ def rollout(
         options = {}
     discrete = isinstance(env.observation_space, Discrete)
     paths = (Trajectory(*episode, discrete=discrete) for episode in episodes)
-    return Panel.of_paths(paths, "episode", actions=actions)
+    return panel_of_paths(paths, "episode", actions=actions)
 
 
 class WorldEnv(gymnasium.Env):

@@ -174,7 +174,8 @@ def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
                 "A column with a single level is a constant: leave it out."
                 if len(levels) < 2
                 else f"At most {MAX_LEVELS:,} are supported, since each has coefficients "
-                "of its own: group them, or convert the column to numbers if it holds any."
+                "of its own. Group them, such as by region or kind, or use what "
+                "distinguishes them as states. As numbers they would count as quantities."
             )
         )
 

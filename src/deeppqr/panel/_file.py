@@ -12,18 +12,21 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError
-from .._messages import counted
+from .._messages import counted, warn_user
 
 # Bytes at the start of files that polars inflates as it reads them.
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_file(path: str | Path, *, labels: Sequence[Any] = ()):
+def read_file(
+    path: str | Path, *, labels: Sequence[Any] = (), quantities: Sequence[Any] = ()
+):
     """A polars DataFrame from a CSV or Parquet file, told apart by its ending.
 
     Columns in `labels` hold names and no quantities: texts that are the same number, such
-    as 1.1 and 1.10, are refused there.
+    as 1.1 and 1.10, are refused there. In `quantities` numbers with a leading zero bring a
+    warning, as postcodes do.
     """
     import polars as pl
 
@@ -35,6 +38,7 @@ def read_file(path: str | Path, *, labels: Sequence[Any] = ()):
             frame = _without_blank_lines(_read_csv(path))
             _refuse_bad_lines(path, frame)
             _refuse_merged_labels(path, frame, labels)
+            _warn_of_codes(path, frame, quantities)
             return frame
         return pl.read_parquet(path)
     # The first line alone: polars adds paragraphs on its own options.
@@ -225,6 +229,28 @@ def _refuse_merged_labels(path: Path, frame, labels: Sequence[Any]) -> None:
             "write them in one way. If not, read them as text and pass the frame: "
             f'polars.read_csv("{path.name}", schema_overrides={{"{name}": polars.String}}).'
         )
+
+
+def _warn_of_codes(path: Path, frame, quantities: Sequence[Any]) -> None:
+    """Warn of whole numbers that are written with a leading zero."""
+
+    whole = [
+        name
+        for name in quantities
+        if name in frame.columns and frame[name].dtype.is_integer()
+    ]
+    if not whole:
+        return
+    texts = _read_csv(path, columns=whole, infer_schema=False)
+    for name in whole:
+        column = texts[name].str.strip_chars()
+        codes = column.filter(column.str.contains(r"^0\d").fill_null(False))
+        if len(codes):
+            warn_user(
+                f"State column {name!r} of {path} has numbers with a leading zero, such as "
+                f"{codes[0]!r} ({counted(len(codes), 'row')} in all), and is used as a "
+                f'quantity. If these are codes, pass categorical=["{name}"], or group them.'
+            )
 
 
 def _listed(texts: Iterable[str]) -> str:

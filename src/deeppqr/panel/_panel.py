@@ -1,6 +1,6 @@
 """Observed decisions of many units: the one input of every estimator."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,7 +28,7 @@ from ._encoding import MAX_LEVELS, Encoding
 from ._file import read_file
 from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
-from ._trajectories import aligned_rows, read_episodes, read_trajectories
+from ._trajectories import Trajectory, aligned_rows, read_episodes, read_trajectories
 from ._validation import RawDecisions, validate
 
 
@@ -150,8 +150,11 @@ class Panel:
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Panel":
         """A panel from a CSV or Parquet file; the keywords are those of `from_frame`."""
-        labels = [columns.get(role) for role in ("action", "unit")]
-        return cls.from_frame(read_file(path, labels=labels), **columns)
+        coded = _names(columns.get("categorical"))
+        labels = [columns.get("action"), columns.get("unit"), *coded]
+        quantities = [name for name in _names(columns.get("state")) if name not in coded]
+        frame = read_file(path, labels=labels, quantities=quantities)
+        return cls.from_frame(frame, **columns)
 
     @classmethod
     def from_arrays(
@@ -222,7 +225,7 @@ class Panel:
             integers, as those of a Discrete space, are categories.
         """
         paths = read_trajectories(trajectories)
-        return cls.of_paths(paths, "trajectory", actions, state_names, categorical)
+        return panel_of_paths(paths, "trajectory", actions, state_names, categorical)
 
     @classmethod
     def from_minari(
@@ -238,20 +241,7 @@ class Panel:
         episode that terminated ends there; one that was truncated keeps its last next
         state. By default `actions` are the numbers that occur.
         """
-        return cls.of_paths(read_episodes(dataset), "episode", actions, state_names)
-
-    @classmethod
-    def of_paths(
-        cls, paths, noun: str, actions=None, state_names=None, categorical=()
-    ) -> "Panel":
-        rows, discrete = aligned_rows(paths, noun)
-        # One state is a constant, which no category can be; more than categories may have
-        # levels are left to estimators that work on tables.
-        if discrete and 2 <= len(np.unique(rows["state"])) <= MAX_LEVELS:
-            categorical = state_names or ["x1"]
-        return cls.from_arrays(
-            **rows, actions=actions, state_names=state_names, categorical=categorical
-        )
+        return panel_of_paths(read_episodes(dataset), "episode", actions, state_names)
 
     def __len__(self) -> int:
         return len(self.action)
@@ -306,21 +296,26 @@ class Panel:
 
         `time` counts a unit's rows from zero and skips a number where the next row is not
         the next state. `terminal` and `weight` are added where they say anything. A next
-        state that is no row's state is not kept.
+        state that is no row's state is not kept. Where a state column has one of these
+        names, the panel's own is called `panel_unit`, `panel_time` and so on.
         """
         import polars as pl
 
         decoded = self.encoding.decode(self.state)
-        columns = {
+        names = self.encoding.names
+        own = {
             "unit": [self.unit_labels[code] for code in self.unit],
             "time": self._clock(),
-            **dict(zip(self.encoding.names, decoded.T.tolist(), strict=True)),
             "action": [self.actions[code] for code in self.action],
         }
         if self.terminal.any():
-            columns["terminal"] = self.terminal
+            own["terminal"] = self.terminal
         if np.any(self.weight != 1):
-            columns["weight"] = self.weight
+            own["weight"] = self.weight
+        own = {_free_name(name, names): values for name, values in own.items()}
+        first = dict(list(own.items())[:2])
+        states = zip(names, map(list, decoded.T), strict=True)
+        columns = {**first, **dict(states), **own}
         frame = pl.DataFrame(columns, strict=False)
         # Codes such as "1" would be refused as numbers in text when the frame is read
         # again, unless the column's type says that they are categories.
@@ -342,6 +337,39 @@ class Panel:
         first = np.flatnonzero(np.append(True, ~same_unit))
         total = np.cumsum(ticks)
         return total - np.repeat(total[first], np.diff(np.append(first, len(self))))
+
+
+def _names(given: Any) -> list[Any]:
+    """Column names as far as they are any; `from_frame` refuses what is not."""
+    return [given] if isinstance(given, str) else list(given) if _is_list(given) else []
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, (list, tuple, set, frozenset))
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name = f"panel_{name}"
+    return name
+
+
+def panel_of_paths(
+    paths: Iterable[Trajectory],
+    noun: str,
+    actions: Sequence[Any] | None = None,
+    state_names: Sequence[str] | None = None,
+    categorical: Sequence[str] | str = (),
+) -> Panel:
+    """The panel of checked trajectories; `noun` is their name in messages."""
+    rows, discrete = aligned_rows(paths, noun)
+    # One state is a constant, which no category can be; more than categories may have
+    # levels are left to estimators that work on tables.
+    if discrete and 2 <= len(np.unique(rows["state"])) <= MAX_LEVELS:
+        categorical = state_names or ["x1"]
+    return Panel.from_arrays(
+        **rows, actions=actions, state_names=state_names, categorical=categorical
+    )
 
 
 def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") -> int:

@@ -9,6 +9,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
+from ._doubts import Checked, warn_of_doubts
 from ._encoding import (
     Column,
     Encoding,
@@ -17,10 +18,14 @@ from ._encoding import (
     refuse_rows,
     sort_labels,
 )
+from ._next_states import compare_next_states
 
 # Labels from which it is asked whether actions are quantities: no study that we know of has
 # as many choices with three rows each.
 MANY_ACTIONS = 20
+
+# A row later than 1.5 usual steps is not the next period: months have 28 to 31 days.
+LATE = 1.5
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,46 @@ def validate(
     whole = {"actions": labels, "encoding": encoding, "unit_labels": unit_labels}
     by_row = {"state": state, "action": action, "next_state": next_state}
     by_row |= {"unit": unit, "terminal": terminal, "weight": weight}
-    return whole | {name: values[order] for name, values in by_row.items()}
+    fields = whole | {name: values[order] for name, values in by_row.items()}
+    _warn(raw, order, fields, truncated[order])
+    return fields
+
+
+def _warn(
+    raw: RawDecisions, order: np.ndarray, fields: dict[str, Any], truncated: np.ndarray
+) -> None:
+    """Warn of what is valid and rarely meant."""
+    time = None if raw.time is None else _whole_numbers(raw.time[order])
+    kept = {name: value for name, value in fields.items() if name != "weight"}
+    checked = Checked(raw=raw, order=order, time=time, **kept)
+    found = []
+    # Rows that belong to nobody in particular need not be in order.
+    if raw.next_state is not None and (raw.unit is not None or raw.time is not None):
+        found = compare_next_states(
+            checked.state,
+            checked.next_state,
+            checked.unit,
+            _consecutive(raw, order, checked) & ~(checked.terminal | truncated),
+            timed=raw.time is not None,
+            describe_row=checked.place,
+        )
+    warn_of_doubts(checked, found)
+
+
+def _consecutive(raw: RawDecisions, order: np.ndarray, checked: Checked) -> np.ndarray:
+    """Whether, in sorted order, the next row is the unit's and not far in time."""
+    follows = np.append(np.diff(checked.unit) == 0, False)
+    if raw.time is None or not follows.any():
+        return follows
+    if checked.time is not None:
+        step = np.diff(checked.time, append=checked.time[-1:])
+        return follows & (step == step[follows].min())
+    if raw.time.dtype == object:  # dates of other libraries: the next one will do
+        return follows
+    kind = np.float64 if raw.time.dtype.kind == "f" else np.int64
+    time = raw.time[order].astype(kind).astype(np.float64)
+    step = np.diff(time, append=time[-1:])
+    return follows & (step <= LATE * np.median(step[follows]))
 
 
 def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
