@@ -34,6 +34,8 @@ def plain(value: Any) -> str:
 def warn_user(text: str) -> None:
     """Warn at the line of the user's code that called the package."""
     frame, level = sys._getframe(1), 2
-    while frame.f_back and frame.f_globals.get("__name__", "").startswith("deeppqr"):
+    # Type checkers of annotations stand between the frames where they are switched on.
+    inside = ("deeppqr", "jaxtyping", "beartype")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(inside):
         frame, level = frame.f_back, level + 1
-    warnings.warn(text, DataWarning, stacklevel=level - 1)
+    warnings.warn(text, DataWarning, stacklevel=level)

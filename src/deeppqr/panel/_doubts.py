@@ -83,9 +83,10 @@ def _outlying(checked: Checked) -> Iterator[str]:
         if name not in raw.state and values.dtype == np.float64:
             columns[f"Next-state column {name!r}"] = values
     if raw.weight is not None:
-        # By the largest, so that the spread of huge weights does not overflow.
+        # In units of the typical one; first of the largest, since huge ones overflow.
         weight = raw.weight.astype(np.float64)
-        columns["`weight`"] = weight / weight.max()
+        weight = weight / weight.max()
+        columns["`weight`"] = weight / np.median(weight[weight > 0])
     for name, values in columns.items():
         found = find_outliers(values)
         if found is not None:

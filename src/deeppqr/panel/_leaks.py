@@ -109,4 +109,4 @@ def shuffled_in_time(
     jumps = float(np.mean(np.diff(column)[within] ** 2)) / (2 * spread)
     wander = np.diff(as_given)[given_within]
     sorted_by = (wander >= 0).mean() in (0.0, 1.0)
-    return jumps > 0.8 and float(np.mean(wander**2)) / (2 * spread) < 0.3 and not sorted_by
+    return jumps > 0.5 and float(np.mean(wander**2)) / (2 * spread) < 0.3 and not sorted_by

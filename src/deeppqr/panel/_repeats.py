@@ -102,8 +102,8 @@ def _copies(hashes: np.ndarray, *, equally_often: bool) -> Copies | None:
 def _twice_too_often(number: np.ndarray) -> bool:
     """Whether more occur twice than those that occur once and three times allow."""
     once, twice, thrice = map(float, number[1:4])
-    # Three standard deviations of a count, on both sides of the inequality.
-    return bool(twice - 3 * np.sqrt(twice) > np.sqrt(1.5 * once * (thrice + 3)))
+    # Three standard deviations of a count, and one more of those that occur three times.
+    return bool(twice - 3 * np.sqrt(twice) > np.sqrt(1.5 * once * (thrice + 1)))
 
 
 def _mixed(values: np.ndarray) -> np.ndarray:
