@@ -228,14 +228,15 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
     if raw.time is None:
         return np.argsort(unit, kind="stable")
     _refuse_missing(raw, raw.time, "time", "Every decision must say when it was taken.")
-    if raw.time.dtype == object:
-        text = [row for row, value in enumerate(raw.time) if isinstance(value, str)]
+    if raw.time.dtype.kind in "OUSc":
+        kinds = (str, bytes, complex)
+        text = [row for row, value in enumerate(raw.time) if isinstance(value, kinds)]
         if text:
             raise DataError(
                 f"`time` must be a number or a date, but {raw.describe_row(text[0])} has "
-                f"the text {raw.time[text[0]]!r} ({counted(len(text), 'row')} in all). "
-                "Text sorts by characters ('10' before '9'): convert the column "
-                "to integers or dates."
+                f"{plain(raw.time[text[0]])} ({counted(len(text), 'row')} in all). Text "
+                "sorts by characters ('10' before '9'): convert the column to integers or "
+                "dates."
             )
         _refuse_times_that_do_not_compare(raw.time)
     if raw.time.dtype.kind == "f":
@@ -317,7 +318,7 @@ def _whole_numbers(time: np.ndarray) -> np.ndarray | None:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, (int, np.integer, Decimal)) and value == int(value)
+    return isinstance(value, (int, np.integer, Decimal)) and bool(value == int(value))
 
 
 def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
@@ -333,14 +334,22 @@ def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
             f"({counted(int(partly.sum()), 'row')} in all). Fill it in, or empty the "
             "whole next state of these rows."
         )
+    # After the end a recorded state, such as a reset's, is not the next state: whatever
+    # stands there is not looked at.
+    columns = {name: _emptied(values, ended) for name, values in raw.next_state.items()}
     next_state = encoding.encode(
-        raw.next_state,
-        describe_row=raw.describe_row,
-        missing_allowed=absent.all(axis=0) | ended,
+        columns, describe_row=raw.describe_row, missing_allowed=absent.all(axis=0) | ended
     )
-    # After the end a recorded state, such as a reset's, is not the next state.
     next_state[ended | np.isnan(next_state).any(axis=1)] = np.nan
     return next_state
+
+
+def _emptied(values: Column, rows: np.ndarray) -> Column:
+    if values.dtype == np.bool_:
+        return values
+    values = values.copy()
+    values[rows] = None if values.dtype == object else np.nan
+    return values
 
 
 def _flags(raw: RawDecisions, values: np.ndarray | None, role: str) -> np.ndarray:
