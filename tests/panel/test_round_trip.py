@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from deeppqr import PQR, DataError, DataWarning, Panel
 
-OWN = ("unit", "time", "action", "terminal", "weight")
+OWN = ("unit", "time", "action", "terminal", "truncated", "weight")
 NAMES = ("x", "price of tea", "été", *OWN)
 FLOATS = st.floats(-1e9, 1e9, allow_subnormal=False) | st.integers(-3, 3).map(float)
 KINDS = {

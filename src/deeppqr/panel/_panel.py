@@ -295,8 +295,8 @@ class Panel:
         """A polars DataFrame with columns `unit`, `time`, the states and `action`.
 
         `time` counts a unit's rows from zero and skips a number where the next row is not
-        the next state. `terminal` and `weight` are added where they say anything. A next
-        state that is no row's state is not kept. Where a state column has one of these
+        the next state. `terminal`, `truncated` (at such breaks) and `weight` are added where
+        they say anything. A next state that is no row's state is not kept. Where a state column has one of these
         names, the panel's own is called `panel_unit`, `panel_time` and so on.
         """
         import polars as pl
@@ -310,6 +310,8 @@ class Panel:
         }
         if self.terminal.any():
             own["terminal"] = self.terminal
+        if self._breaks.any():
+            own["truncated"] = self._breaks
         if np.any(self.weight != 1):
             own["weight"] = self.weight
         own = {_free_name(name, names): values for name, values in own.items()}
@@ -328,12 +330,18 @@ class Panel:
             }
         )
 
+    @cached_property
+    def _breaks(self) -> Mask:
+        """Rows whose unit goes on with a row that is not their next state."""
+        chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
+        same_unit = np.diff(self.unit) == 0
+        return np.append(same_unit & ~chained & ~self.terminal[:-1], False)
+
     def _clock(self) -> Codes:
         # A gap of two where the next row is not the next state: `from_frame` with
         # gaps="split" then cuts the sequence at the same places.
         same_unit = np.diff(self.unit) == 0
-        chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
-        ticks = np.append(0, np.where(chained | self.terminal[:-1], 1, 2) * same_unit)
+        ticks = np.append(0, np.where(self._breaks[:-1], 2, 1) * same_unit)
         first = np.flatnonzero(np.append(True, ~same_unit))
         total = np.cumsum(ticks)
         return total - np.repeat(total[first], np.diff(np.append(first, len(self))))
