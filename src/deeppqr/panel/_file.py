@@ -19,9 +19,7 @@ COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
-def read_file(
-    path: str | Path, *, labels: Sequence[Any] = (), quantities: Sequence[Any] = ()
-):
+def read_file(path: Any, *, labels: Sequence[Any] = (), quantities: Sequence[Any] = ()):
     """A polars DataFrame from a CSV or Parquet file, told apart by its ending.
 
     Columns in `labels` hold names and no quantities: texts that are the same number, such

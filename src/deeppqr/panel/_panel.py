@@ -295,9 +295,10 @@ class Panel:
         """A polars DataFrame with columns `unit`, `time`, the states and `action`.
 
         `time` counts a unit's rows from zero and skips a number where the next row is not
-        the next state. `terminal`, `truncated` (at such breaks) and `weight` are added where
-        they say anything. A next state that is no row's state is not kept. Where a state column has one of these
-        names, the panel's own is called `panel_unit`, `panel_time` and so on.
+        the next state. `terminal`, `truncated` (at such breaks) and `weight` are added
+        where they say anything. A next state that is no row's state is not kept. Where a
+        state column has one of these names, the panel's own is called `panel_unit`,
+        `panel_time` and so on.
         """
         import polars as pl
 

@@ -1,6 +1,5 @@
 """Checks that every constructor of a panel applies; messages name the first bad row."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -54,7 +53,7 @@ class RawDecisions:
 
 
 def validate(
-    raw: RawDecisions, *, actions: Sequence[Any] | None = None, gaps: str = "error"
+    raw: RawDecisions, *, actions: Any = None, gaps: str = "error"
 ) -> dict[str, Any]:
     """The fields of a `Panel`, checked, sorted by unit and time, and encoded."""
     if gaps not in ("error", "split"):
@@ -159,7 +158,7 @@ def _refuse_missing(raw: RawDecisions, values: np.ndarray, role: str, advice: st
     refuse_rows(missing_entries(values), expected, "none", raw.describe_row, advice)
 
 
-def _encode_actions(raw: RawDecisions, actions: Sequence[Any] | None):
+def _encode_actions(raw: RawDecisions, actions: Any):
     advice = "Drop these rows, or give doing nothing a label of its own."
     _refuse_missing(raw, raw.action, "action", advice)
     refuse_alike(raw.action, "`action`")
