@@ -81,7 +81,9 @@ def numbers_units(column: PerRow, unit: Codes, labels: list[Any]) -> bool:
     """Whether a column is the unit's own number: its label, or a count of units."""
     first = np.flatnonzero(np.append(True, np.diff(unit) != 0))
     value = column[first]
-    if len(first) < MANY_VALUES or not (column == value[unit]).all():
+    if len(first) < MANY_VALUES or len(column) < 2 * len(first):
+        return False
+    if not (column == value[unit]).all():
         return False
     if len(np.unique(value)) < len(value) or not (value == np.round(value)).all():
         return False

@@ -17,6 +17,7 @@ MOST = 0.5
 # The share from which one explanation, such as a shift by a row, is taken for the mistake.
 NEARLY_ALL = 0.9
 OWN = "the row's own state"
+SOME = 0.1  # without a time: below it the rows are plainly in order
 FEWEST = 20  # rows to compare: of fewer a share says little
 
 
@@ -49,19 +50,16 @@ def compare_next_states(
         f"the {counted(len(rows), 'row')} where both are known, first in {first}"
     )
     reason = _reason(state, next_state, unit, seen) if share > MOST else ""
+    # Without a time it may be the habit of those whose decisions have no consequences.
     if not timed and reason == OWN:
-        return [
-            "The next state given is the row's own state in nearly all rows, so that "
-            "nothing ever moves. Give the state one period later, or, if decisions have no "
-            "consequences, mark the rows as terminal."
-        ]
+        return []
     if reason or (timed and share > MOST):
         raise DataError(
             f"{found}{reason and f'; nearly all are {reason}'}. Correct the columns of "
             "`next_state`, or leave `next_state` out: the unit's next row is then its next "
             "state."
         )
-    if share > MOST:  # the rows are not in order
+    if not timed and share > SOME:  # the rows are not in order
         return []
     return [
         f"{found}. The given ones are used. If sequences break there, mark those rows with "
@@ -86,7 +84,9 @@ def _reason(state: States, next_state: States, unit: Codes, seen: Mask) -> str:
         if share > max(NEARLY_ALL, 1 - moved / 2):
             return what
     own, others = _owners(state, next_state, unit, rows)
-    if others > NEARLY_ALL and own < MOST:
+    # Only where states are their own: few different ones are met everywhere.
+    rare = len(np.unique(row_hashes(state))) > len(state) / 2
+    if rare and others > NEARLY_ALL and own < MOST:
         return "states of other units"
     return ""
 
