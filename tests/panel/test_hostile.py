@@ -4,6 +4,7 @@ import datetime as dt
 import gzip
 import inspect
 import os
+import warnings
 from decimal import Decimal
 
 import numpy as np
@@ -11,8 +12,10 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from deeppqr import PQR, DataError, Panel, mdp
+from deeppqr import PQR, ActionNeverTaken, DataError, DataWarning, Panel, mdp
+from deeppqr.cli import main
 from deeppqr.cli._fit import anchor_reward, find_label
+from deeppqr.cli._main import _plain_warnings
 from deeppqr.panel._file import read_file
 
 ROWS = 40
@@ -224,8 +227,6 @@ def test_harmless_differences(write, tmp_path):
 
 
 def test_codes_with_leading_zeros(tmp_path):
-    from deeppqr import DataWarning
-
     (tmp_path / "d.csv").write_text(
         "u,t,zip5,a\n"
         + "\n".join(f"{i // 10},{i % 10},0{1000 + i % 5},{i % 2}" for i in range(ROWS))
@@ -315,3 +316,49 @@ def test_functions_of_the_user_get_copies():
     PQR(discount=0.5, anchor=0, policy=log_policy, transition=mdp.Law(step)).fit(whole)
     np.testing.assert_array_equal(whole.state, before)
     np.testing.assert_array_equal(states, np.arange(3.0)[:, None])
+
+
+def coded_firms(tmp_path):
+    """A file whose state column is named like an identifier."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "u": np.repeat(np.arange(20), 20),
+        "t": np.tile(np.arange(20), 20),
+        "store_id": rng.integers(0, 12, 400),
+        "a": rng.integers(0, 2, 400),
+    }
+    pl.DataFrame(columns).write_csv(tmp_path / "d.csv")
+    run = ["fit", str(tmp_path / "d.csv"), "--state", "store_id", "--action", "a"]
+    run += ["--unit", "u", "--time", "t", "--anchor", "0", "--discount", "0.5"]
+    return [*run, "--policy", "logit", "--anchor-value", "linear", "--reward", "linear"]
+
+
+def test_the_command_warns_in_sentences(tmp_path, capsys):
+    run = coded_firms(tmp_path)
+    usual = warnings.formatwarning
+    with pytest.warns(DataWarning, match="'store_id' is named like an") as caught:
+        assert main([*run, "--out", str(tmp_path / "a")]) == 0
+    with _plain_warnings():
+        text = warnings.formatwarning(caught[0].message, DataWarning, "file.py", 1)
+    assert text.startswith("deeppqr: warning: State column 'store_id'")
+    assert warnings.formatwarning is usual
+    capsys.readouterr()
+    assert main([*run, "--out", str(tmp_path / "b"), "--categorical", "store_id"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_an_action_that_ends_the_process_unmarked():
+    rng = np.random.default_rng(0)
+    length = rng.integers(2, 9, 60)
+    unit = np.repeat(np.arange(60), length)
+    last = np.append(np.diff(unit) != 0, True)
+    columns = {"x": rng.normal(size=len(unit)), "u": unit, "a": np.where(last, "exit", rng.choice(["wait", "grow"], len(unit))), "end": last}  # fmt: skip
+    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    model = PQR(discount=0.9, anchor="wait", **stages)
+    names = {"state": "x", "action": "a", "unit": "u"}
+    with pytest.raises(
+        ActionNeverTaken,
+        match=r"'exit' is taken in 60 rows .*If the process ends with the action, mark these rows as terminal.*terminal=\"ended\"",
+    ):
+        model.fit(Panel.from_frame(pl.DataFrame(columns), **names))
+    model.fit(Panel.from_frame(pl.DataFrame(columns), **names, terminal="end"))
