@@ -1,6 +1,7 @@
 """What a panel warns of, and that clean data bring no warning (warnings are errors here)."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -14,7 +15,7 @@ UNITS, PERIODS = 40, 25
 ROLES = {"action": "a", "unit": "u", "time": "t"}
 
 
-def frame(seed=0, **changes):
+def frame(*, seed: Any = 0, **changes):
     """Autoregressive states, so that rows follow from each other, and two actions."""
     rng = np.random.default_rng(seed)
     path = np.zeros((UNITS, PERIODS + 1))

@@ -305,7 +305,7 @@ def test_functions_of_the_user_get_copies():
         spoil(states)
         return found
 
-    stages = {"policy": "frequency", "anchor_value": "linear", "reward": "table"}
+    stages: dict = {"policy": "frequency", "anchor_value": "linear", "reward": "table"}
     clean = PQR(discount=0.5, anchor=0, anchor_reward=lambda s: s[:, 0], **stages).fit(
         whole
     )
@@ -353,7 +353,7 @@ def test_an_action_that_ends_the_process_unmarked():
     unit = np.repeat(np.arange(60), length)
     last = np.append(np.diff(unit) != 0, True)
     columns = {"x": rng.normal(size=len(unit)), "u": unit, "a": np.where(last, "exit", rng.choice(["wait", "grow"], len(unit))), "end": last}  # fmt: skip
-    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    stages: dict = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
     model = PQR(discount=0.9, anchor="wait", **stages)
     names = {"state": "x", "action": "a", "unit": "u"}
     with pytest.raises(

@@ -85,7 +85,11 @@ def by_parquet(frame):
 ROUTES = {"frame": lambda frame: frame, "csv": by_csv, "parquet": by_parquet, "pandas": pl.DataFrame.to_pandas, "arrow": pl.DataFrame.to_arrow}  # fmt: skip
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
+)
 @given(given_table=tables(), route=st.sampled_from(sorted(ROUTES)))
 def test_a_panel_survives_the_way_out_and_in(given_table, route):
     panel = build(*given_table)
@@ -131,7 +135,7 @@ def firms():
 
 
 def quick_fit(panel):
-    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    stages: dict = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
     return PQR(discount=0.8, anchor="wait", **stages).fit(panel)
 
 

@@ -188,7 +188,7 @@ def test_a_fit_on_a_discrete_space():
     env = gymnasium.make("FrozenLake-v1", is_slippery=True)
     panel = deeppqr.mdp.rollout(env, None, steps=1_000, seed=1)
     assert [column.kind for column in panel.encoding.columns] == ["categorical"]
-    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    stages: dict = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
     fit = deeppqr.PQR(discount=0.9, anchor=0, **stages).fit(panel)
     assert np.isfinite(fit.reward(np.array([[0], [4]]))).all()
     with pytest.raises(DataError, match=r"the category 99(\.0)? in row 0, which was not"):

@@ -128,7 +128,7 @@ def read_labels(frame: nw.DataFrame, name: str, *, role: str) -> np.ndarray:
 
 def label_array(values: Any, role: str) -> np.ndarray:
     """Labels, times or flags as an array; objects that are all small integers as int64."""
-    array = as_array(values) if values is not None else np.empty(())
+    array: np.ndarray = np.empty(()) if values is None else as_array(values)
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:
