@@ -52,6 +52,9 @@ def future_columns(
 def tells_action(column: np.ndarray, action: Codes) -> bool:
     """Whether a column has a value or more for each action, and each means that action."""
     used = np.unique(action)
+    # Most columns have more values among their first rows, and sorting all takes a while.
+    if len(set(column[:1_000].tolist())) > 2 * len(used):
+        return False
     levels, code = np.unique(column.astype(str), return_inverse=True)
     if len(used) < 2 or len(levels) > 2 * len(used):
         return False

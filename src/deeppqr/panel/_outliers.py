@@ -53,17 +53,16 @@ def find_outliers(values: PerRow) -> Outliers | None:
 
 def _gap(distance: Float[np.ndarray, " far"], few: int, median: float) -> int:
     """How many of the largest distances, sorted, lie beyond a gap; zero if none do."""
-    for number in range(min(few, len(distance) - 1), 0, -1):
-        outside, rest = distance[number - 1], distance[number:]
-        if rest[0] == 0:
-            if outside > ABSURD * max(1.0, abs(median)):
-                return number
-            continue
-        beyond = rest[rest > 0]
-        hill = float(np.mean(np.log(beyond / beyond[-1])))
-        if np.log(outside / rest[0]) > max(np.log(RATIO), TAILS * hill):
-            return number
-    return 0
+    log = np.log(distance[distance > 0])
+    number = np.arange(1, min(few, len(log) - 1, len(distance) - 1) + 1)
+    # Hill's estimate from the distances after each place: their mean log above the least.
+    after = np.cumsum(log[::-1])[::-1]
+    hill = after[number] / (len(log) - number) - log[-1:]
+    beyond = log[number - 1] - log[number] > np.maximum(np.log(RATIO), TAILS * hill)
+    if beyond.any():
+        return int(number[beyond][-1])
+    constant = 0 < len(log) <= few and len(log) < len(distance)
+    return len(log) if constant and log[-1] > np.log(ABSURD * max(1.0, abs(median))) else 0
 
 
 def _missing_code(given, distance, kept, median: float) -> Outliers | None:
