@@ -11,6 +11,7 @@ from ._errors import AbsorbingStateWarning as AbsorbingStateWarning
 from ._errors import ActionNeverTaken as ActionNeverTaken
 from ._errors import AnchorNeverTaken as AnchorNeverTaken
 from ._errors import DataError as DataError
+from ._errors import DataWarning as DataWarning
 from ._errors import DeepPQRError as DeepPQRError
 from ._errors import NoInfluenceFunction as NoInfluenceFunction
 from ._errors import NotConvergedWarning as NotConvergedWarning

@@ -39,3 +39,7 @@ class RoundedTransitionWarning(UserWarning):
 
 class NotConvergedWarning(UserWarning):
     """An iteration stopped above its tolerance, or adversarial training did not settle."""
+
+
+class DataWarning(UserWarning):
+    """The data have something that is rarely meant, such as copied units."""

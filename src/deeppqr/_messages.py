@@ -1,8 +1,14 @@
-"""Parts of error messages: counts with plurals, suggestions, values as typed."""
+"""Parts of messages: counts with plurals, suggestions, values as typed; and warnings."""
 
 import difflib
+import sys
+import warnings
 from collections.abc import Iterable
 from typing import Any
+
+from ._errors import DataWarning
+
+LONGEST = 120  # characters of a quoted value: enough to recognise it
 
 
 def counted(number: int, noun: str) -> str:
@@ -20,4 +26,16 @@ def did_you_mean(word: Any, choices: Iterable[Any]) -> str:
 
 def plain(value: Any) -> str:
     """The value as typed in Python: 2.0, where NumPy prints np.float64(2.0)."""
-    return repr(value.item() if type(value).__module__ == "numpy" else value)
+    is_scalar = type(value).__module__ == "numpy" and getattr(value, "ndim", 0) == 0
+    text = repr(value.item() if is_scalar else value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+
+
+def warn_user(text: str) -> None:
+    """Warn at the line of the user's code that called the package."""
+    frame, level = sys._getframe(1), 2
+    # Type checkers of annotations stand between the frames where they are switched on.
+    inside = ("deeppqr", "jaxtyping", "beartype")
+    while frame.f_back and frame.f_globals.get("__name__", "").startswith(inside):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, DataWarning, stacklevel=level)

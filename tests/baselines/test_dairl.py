@@ -55,6 +55,7 @@ def test_recovers_it_from_decisions(state_reward):
     assert errors[1] < 0.1 * world.mdp.reward.std()
 
 
+@pytest.mark.filterwarnings("ignore::deeppqr.DataWarning")  # ten copies of each row
 def test_terminal_rows_pin_the_level_down(rng):
     """Where some decisions end the process, g is r and not only up to a constant."""
     world = ring(np.repeat(rng.normal(size=(5, 1)), 3, axis=1))

@@ -10,6 +10,9 @@ from deeppqr.law._moves import MOVES, Moves
 from deeppqr.law._survival import STEPS, Survival
 from deeppqr.law._transition import Steps
 
+# Every state and action 20 times, each by a unit of its own: a design, and copies.
+pytestmark = pytest.mark.filterwarnings("ignore::deeppqr.DataWarning")
+
 WALL, DISCOUNT = 20.0, 0.9
 
 

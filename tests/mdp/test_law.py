@@ -76,7 +76,10 @@ def test_sampled_laws_come_close():
     rng = np.random.default_rng(0)
     state = rng.normal(size=(400, 1))
     panel = Panel.from_arrays(
-        state, rng.integers(0, 2, 400), state, unit=np.arange(400) % 40
+        state,
+        rng.integers(0, 2, 400),
+        np.roll(state, -40, axis=0),
+        unit=np.arange(400) % 40,
     )
     known = {"discount": 0.5, "anchor": 0, "policy": log_policy}
     exact = deeppqr.PQR(**known, transition=Law(finite)).fit

@@ -11,8 +11,8 @@ from deeppqr.panel import _clusters
 
 def make_panel(unit, weight=None):
     number = len(unit)
-    state, action = np.arange(float(number))[:, None], np.arange(number) % 2
-    return Panel.from_arrays(state, action, state, unit=unit, weight=weight)
+    state, action = np.cos(np.arange(number))[:, None], np.arange(number) % 2
+    return Panel.from_arrays(state, action, state + 1, unit=unit, weight=weight)
 
 
 @settings(max_examples=20, deadline=None)

@@ -163,6 +163,7 @@ def test_calibration_tempers_an_overfitted_network(paper):
     assert tempered.held_out[judged].mean() > raw.held_out[judged].mean()
 
 
+@pytest.mark.filterwarnings("ignore::deeppqr.DataWarning")  # the state is the unit
 def test_held_out_scores_come_from_other_units(key):
     """Units that act by their own number cannot be predicted when held out."""
     rng = np.random.default_rng(0)

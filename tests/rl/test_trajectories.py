@@ -154,5 +154,43 @@ def test_a_dataset_that_minari_recorded(kind, tmp_path, monkeypatch):
     np.testing.assert_allclose(panel.state, direct.state[: len(panel)])
     np.testing.assert_array_equal(panel.action, direct.action[: len(panel)])
     np.testing.assert_allclose(panel.next_state, direct.next_state[: len(panel)])
-    assert panel.state.shape[1] == (4 if kind == "Box" else 1)
+    if kind == "Box":
+        assert panel.encoding.names == ["x1", "x2", "x3", "x4"]
+    else:  # the numbers of cells are labels
+        assert [column.kind for column in panel.encoding.columns] == ["categorical"]
+        assert all(type(level) is int for level in panel.encoding.columns[0].categories)
     assert panel.terminal.any() == (kind == "Box")
+
+
+def test_numbers_of_a_discrete_space_are_categories():
+    """As a simulator records them; an end that no decision is taken in is a level, too."""
+    spaces = pytest.importorskip("gymnasium").spaces
+    paths = [recorded([3, 1, 2, 7], [0, 1, 0], False), recorded([1, 2, 3], [1, 0], True)]
+    panel = Panel.from_trajectories(paths)
+    assert panel.encoding.columns[0].categories == (1, 2, 3, 7)
+    np.testing.assert_array_equal(panel.next_state[2], [0, 0, 1])
+    space = {"observation_space": spaces.Discrete(9)}
+    episodes = dataset(
+        episode([3, 1, 2], [0, 2], False), episode([4, 3], [2], True), **space
+    )
+    assert Panel.from_minari(episodes).encoding.columns[0].categories == (1, 2, 3, 4)
+    arrays = [([3, 1, 2], [0, 1]), ([2, 3], [1])]
+    assert Panel.from_trajectories(arrays).encoding.columns[0].kind == "numeric"
+    coded = Panel.from_trajectories(arrays, categorical=["x1"])
+    assert coded.encoding.columns[0].categories == (1, 2, 3)
+    one = Panel.from_trajectories([recorded([0, 0, 0], [0, 1], False)])
+    assert one.encoding.columns[0].kind == "numeric"  # a constant is no category
+
+
+def test_a_fit_on_a_discrete_space():
+    """Rewards of a table are the same as those of the numbers; only the states are coded."""
+    gymnasium = pytest.importorskip("gymnasium")
+    env = gymnasium.make("FrozenLake-v1", is_slippery=True)
+    panel = deeppqr.mdp.rollout(env, None, steps=1_000, seed=1)
+    assert [column.kind for column in panel.encoding.columns] == ["categorical"]
+    stages: dict = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    fit = deeppqr.PQR(discount=0.9, anchor=0, **stages).fit(panel)
+    assert np.isfinite(fit.reward(np.array([[0], [4]]))).all()
+    with pytest.raises(DataError, match=r"the category 99(\.0)? in row 0, which was not"):
+        fit.reward([[99]])
+    env.close()

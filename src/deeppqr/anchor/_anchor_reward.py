@@ -60,7 +60,8 @@ class AnchorReward:
             row = wrong[0]
             raise DataError(
                 f"`anchor_reward` must be finite, but the function returned {reward[row]} "
-                f"for the state {states[row]} ({len(wrong)} in all)."
+                f"for the state {self.encoding.decode(state[row : row + 1])[0]} "
+                f"({len(wrong)} in all)."
             )
         return reward
 
@@ -86,7 +87,7 @@ def resolve_anchor_reward(anchor_reward: Any, encoding: Encoding) -> AnchorRewar
         return AnchorReward(function=anchor_reward, encoding=encoding)
     try:
         constant = float(anchor_reward)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         constant = np.nan
     if not np.isfinite(constant):
         raise DataError(

@@ -75,7 +75,7 @@ class LinearReward:
         self, state: States, num_actions: int
     ) -> Float[np.ndarray, "row action parameter"]:
         """The features, their shape and values checked."""
-        phi = checked_features(self.features(state), state, num_actions)
+        phi = checked_features(self.features(state.copy()), state, num_actions)
         if phi.shape[2] != len(self.names):
             raise DataError(
                 f"`features` must return a feature for each of the {len(self.names)} "

@@ -1,6 +1,7 @@
 """`deeppqr fit`: fits a table of decisions and saves the fit to a folder."""
 
 import argparse
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
 from ._common import add_common, named, say
 
 # Options that are handed on under their own name, to the panel and to the model.
-COLUMNS = "state action unit time next_state terminal truncated weight gaps".split()
+COLUMNS = (
+    "state action unit time next_state terminal truncated weight categorical gaps".split()
+)
 SETTINGS = "discount temperature policy anchor_value reward clip seed".split()
 
 
@@ -38,11 +41,18 @@ def register(jobs) -> None:
     )
     parser.add_argument("--weight", metavar="COLUMN", help="how much each row counts")
     parser.add_argument(
+        "--categorical",
+        nargs="+",
+        default=[],
+        metavar="COLUMN",
+        help="state columns whose values are codes, not quantities",
+    )
+    parser.add_argument(
         "--gaps", choices=("error", "split"), default="error", help="skipped periods"
     )
     parser.add_argument("--anchor", required=True, help="action whose reward is known")
     parser.add_argument(
-        "--anchor-reward", default="0", help="its reward: a number or a state column"
+        "--anchor-reward", help="its reward: a number (default 0) or a state column"
     )
     parser.add_argument(
         "--discount", type=float, required=True, help="the agent's, per period, in [0, 1)"
@@ -68,7 +78,7 @@ def run(arguments: argparse.Namespace) -> None:
     panel = deeppqr.Panel.from_file(arguments.data, **named(arguments, COLUMNS))
     model = deeppqr.PQR(
         anchor=find_label(panel.actions, arguments.anchor),
-        anchor_reward=_number_or_text(arguments.anchor_reward),
+        anchor_reward=anchor_reward(arguments.anchor_reward, arguments.state),
         **named(arguments, SETTINGS),
     )
     fit = model.fit(panel)
@@ -78,20 +88,40 @@ def run(arguments: argparse.Namespace) -> None:
 
 
 def find_label(actions: tuple[Any, ...], text: str) -> Any:
-    """The action that was typed: "1" matches the labels "1", 1 and 1.0."""
-    for label in actions:
-        if str(label) == text or str(label) == str(_number_or_text(text)):
-            return label
-        if isinstance(label, (int, float)) and label == _number_or_text(text):
-            return label
+    """The action that was typed: "1" is the text "1", or the number 1 or 1.0."""
+    # By its text first: with "1.1" and "1.10" among the labels each means itself.
+    for same in (lambda label: str(label) == text, lambda label: _is_number(label, text)):
+        found = [label for label in actions if same(label)]
+        if found:
+            return found[0]
     raise DataError(
         f"--anchor must be one of the actions {[str(a) for a in actions]}, but it is "
         f"{text!r}.{did_you_mean(text, map(str, actions))}"
     )
 
 
-def _number_or_text(text: str) -> float | str:
+def _is_number(label: Any, text: str) -> bool:
+    """Whether a label that is a number is the one that was typed."""
+    if isinstance(label, str):
+        return False
     try:
-        return float(text)
+        # Decimal, because float would merge integers beyond 2^53.
+        return Decimal(text) == label or float(text) == label
+    except (ArithmeticError, ValueError, TypeError):
+        return False
+
+
+def anchor_reward(text: str | None, columns: list[str]) -> float | str:
+    """The number or the state column that was typed."""
+    try:
+        number = 0.0 if text is None else float(text)
     except ValueError:
-        return text
+        return text or ""
+    if text is not None and text in columns:
+        # Either form reads as the same number and is the name of no such column.
+        other = f"{text}e0" if text.startswith(("-", "+")) else f"+{text}"
+        raise DataError(
+            f"--anchor-reward {text} is a number and a state column. Write {other} for the "
+            "number, or rename the column in the data."
+        )
+    return number

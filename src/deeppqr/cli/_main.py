@@ -8,7 +8,9 @@ import argparse
 import os
 import re
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from importlib.metadata import entry_points, version
 
 from .._errors import DeepPQRError
@@ -29,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _run_study(words[1:])
         else:
             parsed = _parser().parse_args(words)
-            with show(not parsed.quiet and sys.stderr.isatty()):
+            with show(not parsed.quiet and sys.stderr.isatty()), _plain_warnings():
                 parsed.run(parsed)
     except DeepPQRError as problem:
         print(f"deeppqr: {problem}", file=sys.stderr)
@@ -49,6 +51,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             os._exit(130)
         return 130
     return 0
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Warnings as sentences: a line of our source would tell a user nothing."""
+    before = warnings.formatwarning
+    warnings.formatwarning = lambda message, *_, **__: f"deeppqr: warning: {message}\n"
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def _parser() -> argparse.ArgumentParser:

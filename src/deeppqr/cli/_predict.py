@@ -22,7 +22,7 @@ def run(arguments: argparse.Namespace) -> None:
     import numpy as np
     import polars as pl
 
-    from ..panel._panel import read_file
+    from ..panel._file import read_file
 
     check_table_name(arguments.out)
     fit = deeppqr.load(arguments.fit)

@@ -215,7 +215,7 @@ def _scenarios(fit: "Fit", start: np.ndarray, change: Change) -> dict[str, np.nd
     if callable(change):
         about: dict[str, Any] = {"role": "change", "returns": "the states changed"}
         about |= {"names": fit.encoding.names, "shape": raw.shape}
-        return {"changed": call_with_states(change, raw.copy(), **about)}
+        return {"changed": call_with_states(change, raw, **about)}
     if not isinstance(change, Mapping) or not change:
         raise DataError(
             "`change` must hold new values by column, such as {'price': [1, 2]}, or be a "

@@ -44,8 +44,10 @@ def check_identified(panel: Panel, label: Any) -> int:
         raise ActionNeverTaken(
             f"The action {missing[0]!r} is taken in {times} rows that have weight, and in "
             "none of them is the next state known, so its reward is not identified "
-            f"({len(missing)} such actions: {missing}). Drop these rows and leave the "
-            "action out of `actions`."
+            f"({len(missing)} such actions: {missing}). If the process ends with the "
+            "action, mark these rows as terminal, as with Panel.from_frame(..., "
+            'terminal="ended") for a column that is true there. If it goes on, add the '
+            "rows that follow, or name the next state's columns."
         )
     return anchor
 

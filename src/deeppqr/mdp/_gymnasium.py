@@ -7,7 +7,8 @@ from typing import Any, SupportsFloat
 import numpy as np
 
 from .._errors import DataError
-from ..panel._panel import Panel
+from ..panel._panel import Panel, panel_of_paths
+from ..panel._trajectories import Trajectory
 from ._simulate import World, draw, generator
 
 try:
@@ -37,7 +38,7 @@ def rollout(
     ----------
     env
         An environment with discrete actions; observations are Box (one column per entry)
-        or Discrete (one column).
+        or Discrete (one category).
     policy
         A function from states to log-probabilities (row, action); None is uniform.
     steps
@@ -59,7 +60,9 @@ def rollout(
         episodes.append(_episode(env, first, policy, actions, longest, rng))
         left -= len(episodes[-1][1])
         options = {}
-    return Panel.from_trajectories(episodes, actions=actions)
+    discrete = isinstance(env.observation_space, Discrete)
+    paths = (Trajectory(*episode, discrete=discrete) for episode in episodes)
+    return panel_of_paths(paths, "episode", actions=actions)
 
 
 class WorldEnv(gymnasium.Env):
@@ -199,7 +202,7 @@ def _episode(env, first, policy, actions, longest: int, rng) -> tuple:
 def _probability(policy, state: np.ndarray, num_actions: int) -> np.ndarray:
     if policy is None:
         return np.full((1, num_actions), 1 / num_actions)
-    probability = np.exp(np.asarray(policy(state), dtype=np.float64))
+    probability = np.exp(np.asarray(policy(state.copy()), dtype=np.float64))
     # The tolerance allows for policies computed in float32.
     if probability.shape != (1, num_actions) or not abs(probability.sum() - 1) < 1e-4:
         raise DataError(

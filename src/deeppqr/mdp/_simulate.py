@@ -47,7 +47,7 @@ def simulate(
     too, which was drawn like the others.
     """
     log_policy = world.log_policy if policy is None else policy
-    choose = lambda states, rng: draw(np.exp(log_policy(states)), rng)
+    choose = lambda states, rng: draw(np.exp(log_policy(states.copy())), rng)
     return simulate_rule(world, choose, steps=steps, units=units, seed=seed)
 
 
@@ -125,7 +125,7 @@ def simulate_choices(
     """
 
     def choose(states: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        value = q(states)
+        value = q(states.copy())
         shocks = gumbel_shocks(value.shape, temperature=temperature, rng=rng)
         return (value + shocks).argmax(axis=1)
 

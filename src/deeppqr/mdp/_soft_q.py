@@ -58,7 +58,7 @@ class SoftQLearning:
         check_seed(seed)
         key_data, key_train = jr.split(jr.key(seed))
         state, action, after = self._explore(world, numpy_rng(key_data))
-        earned = reward(state)[np.arange(len(state)), action]
+        earned = reward(state.copy())[np.arange(len(state)), action]
         moves = (state, action, earned, after, len(world.actions))
         return self.solve_transitions(*moves, key=key_train)
 

@@ -20,6 +20,9 @@ Column = np.ndarray
 # with more is nearly always an identifier or a number that was read as text.
 MAX_LEVELS = 1_000
 
+# Regressions square the states, and float64 ends at 1.8e308.
+LARGEST = 1e150
+
 
 @stored
 @dataclass(frozen=True)
@@ -61,21 +64,29 @@ class Encoding:
         columns: Mapping[str, Column],
         *,
         categorical: Collection[str] = (),
+        following: Mapping[str, Column] | None = None,
         describe_row: Callable[[int], str] = "row {}".format,
     ) -> "Encoding":
         """The encoding that fits these columns: kinds by type, categories sorted.
 
-        `categorical` names the columns whose type is categorical: text that looks like
-        numbers is accepted there, as codes.
+        `categorical` names the columns that are categories whatever they look like: text
+        that looks like numbers is accepted there, as codes. Where all levels are numbers,
+        those of the next states, `following`, count too: an episode may end in a state
+        that no decision is taken in. In text such a level is more likely a typing error.
         """
         learned = []
+        later = iter((following or {}).values())
         for name, values in columns.items():
+            after = next(later, values[:0])
             if values.dtype == np.float64:
                 learned.append(StateColumn(name, "numeric"))
             elif values.dtype == np.bool_:
                 learned.append(StateColumn(name, "boolean"))
             else:
-                levels = sort_labels(set(values[~missing_entries(values)].tolist()))
+                levels = _levels(values)
+                refuse_alike(values, f"State column {name!r}")
+                if all(isinstance(level, (int, float)) for level in levels):
+                    levels = _levels(np.append(values, after.astype(object)))
                 if name not in categorical:
                     refuse_numeric_text(name, values, levels, describe_row)
                 _refuse_too_many_or_few(name, levels)
@@ -127,21 +138,32 @@ class Encoding:
         """Encode the states of a prediction: a frame, or an array of raw columns."""
         from ._columns import columns_of_array, is_frame, read_columns
 
+        coded = {column.name for column in self.columns if column.kind == "categorical"}
         if is_frame(states):
-            columns = read_columns(states, self.names, role="state")
+            columns = read_columns(states, self.names, role="state", categorical=coded)
         else:
-            columns = columns_of_array(states, self.names)
+            columns = columns_of_array(states, self.names, categorical=coded)
         return self.encode(columns)
 
     def decode(self, matrix: States) -> np.ndarray:
-        """The user's columns back: float64 if all are numeric, objects otherwise."""
-        # The common case, without a copy: numbers as they are.
+        """The user's columns back: float64 if all are numeric, objects otherwise.
+
+        Always an array of its own: a user's function may write into what it is given.
+        """
         if all(column.kind != "categorical" for column in self.columns):
-            return matrix
+            return matrix.copy()
         out = np.empty((len(matrix), len(self.columns)), dtype=object)
         for index, column in enumerate(map(_decode_column, *self._blocks(matrix))):
             out[:, index] = column
         return out
+
+
+def _levels(values: Column) -> list[Any]:
+    """The distinct values in order; whole numbers as integers, whatever their type."""
+    levels = set(values[~missing_entries(values)].tolist())
+    if all(isinstance(level, float) and level.is_integer() for level in levels):
+        levels = set(map(int, levels))
+    return sort_labels(levels)
 
 
 def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
@@ -152,7 +174,8 @@ def _refuse_too_many_or_few(name: str, levels: list[Any]) -> None:
                 "A column with a single level is a constant: leave it out."
                 if len(levels) < 2
                 else f"At most {MAX_LEVELS:,} are supported, since each has coefficients "
-                "of its own: group them, or convert the column to numbers if it holds any."
+                "of its own. Group them, such as by region or kind, or use what "
+                "distinguishes them as states. As numbers they would count as quantities."
             )
         )
 
@@ -179,16 +202,22 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
         numbers = _as_float(values, name)
         missing = np.isnan(numbers)
         block[:, 0] = numbers
-        expected = f"State column {name!r} must be finite"
         advice = "Remove these rows or cap the value."
-        refuse_rows(np.isinf(numbers), expected, numbers, describe_row, advice)
+        for wrong, bound in (
+            (np.isinf(numbers), "finite"),
+            (np.abs(numbers) > LARGEST, f"below {LARGEST:g} in size"),
+        ):
+            expected = f"State column {name!r} must be {bound}"
+            refuse_rows(wrong, expected, numbers, describe_row, advice)
     block[missing] = np.nan
     if missing_allowed is not None:
         missing = missing & ~missing_allowed
     expected = f"State column {name!r} must not be missing"
     advice = (
-        "Drop these rows, or fill the column in and add an indicator column for the filled "
-        "rows."
+        "Drop these rows, or give what is missing a level of its own, such as 'none'."
+        if spec.kind == "categorical"
+        else "Drop these rows, or fill the column in and add an indicator column for the "
+        "filled rows."
     )
     refuse_rows(missing, expected, "no value", describe_row, advice)
 
@@ -234,6 +263,41 @@ def refuse_rows(
             f"{found if isinstance(found, str) else plain(found[row])} "
             f"({counted(int(wrong.sum()), 'row')} in all). {advice}".rstrip()
         )
+
+
+def refuse_alike(values: np.ndarray, what: str) -> None:
+    """Raise where labels of different types look the same, such as 1 and '1'."""
+    if values.dtype != object:
+        return
+    # By type and text: a set would take True for 1, and 1 for 1.0, which is as it should.
+    kinds = {(type(value), str(value)): value for value in values.tolist()}
+    seen: dict[str, Any] = {}
+    for (_, text), value in kinds.items():
+        first = seen.setdefault(text, value)
+        if first != value and first == first:  # NaN is no label
+            _refuse_two_types(values, what, first, value)
+    flags = [value for value in kinds.values() if isinstance(value, (bool, np.bool_))]
+    for flag in flags:
+        for value in kinds.values():
+            if value == flag and not isinstance(value, (bool, np.bool_)):
+                _refuse_two_types(values, what, flag, value)
+
+
+def _refuse_two_types(values: np.ndarray, what: str, first: Any, other: Any) -> None:
+    rows = [
+        next(
+            row
+            for row, value in enumerate(values.tolist())
+            if type(value) is type(wanted) and value == wanted
+        )
+        for wanted in (first, other)
+    ]
+    raise DataError(
+        f"{what} must hold labels of one type, but row {rows[0]} has {plain(first)} "
+        f"({type(first).__name__}) and row {rows[1]} has {plain(other)} "
+        f"({type(other).__name__}). Convert the column to one type, such as text with "
+        ".astype(str)."
+    )
 
 
 def sort_labels(labels: Sequence[Any] | set[Any]) -> list[Any]:

@@ -19,6 +19,9 @@ from .._messages import counted, plain
 # Digits grouped by thousands, as in 1,234.5 or 1.234,5.
 THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:(?:,\d{3})+(?:\.\d*)?|(?:\.\d{3})+(?:,\d*)?)")
 
+# Of a number nobody writes the first zero; of a postcode everybody does.
+CODE = re.compile(r"0\d+")
+
 
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number, or text that a person would read as one."""
@@ -68,14 +71,23 @@ def refuse_numeric_text(
     else:
         found = f"it holds text that looks like numbers, such as {first}"
         convert = f'Convert the column: frame["{name}"].astype(float)'
+    coded = f'categorical=["{name}"]'
     raise DataError(
         f"State column {name!r} would be encoded as a category for each of its "
-        f"{counted(len(known), 'distinct value')}, but {found}. {convert}. If its "
-        "values are codes and not quantities, make the column categorical: "
-        f'frame["{name}"].astype("category") in pandas, '
-        f'pl.col("{name}").cast(pl.Categorical) in polars; in CSV files and arrays give '
-        "them names, such as 'k1' for '1'."
+        f"{counted(len(known), 'distinct value')}, but {found}. "
+        + (
+            f"They look like codes, such as {plain(code)}: pass {coded}, or group them; "
+            "as numbers they would count as quantities."
+            if (code := _first_code(levels)) is not None
+            else f"{convert}. If its values are codes and not quantities, pass {coded} "
+            "(or give the column a categorical type)."
+        )
     )
+
+
+def _first_code(levels: Collection[Any]) -> str | None:
+    """The first text with a zero that no number begins with, such as 01234."""
+    return next((v for v in sorted(map(str, levels)) if CODE.fullmatch(v.strip())), None)
 
 
 def _parses(text: str) -> bool:

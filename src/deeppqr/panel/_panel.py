@@ -1,9 +1,9 @@
 """Observed decisions of many units: the one input of every estimator."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -15,16 +15,21 @@ from .._shapes import Codes, Mask, PerRow, States
 from ._columns import (
     as_array,
     categorical_columns,
+    column_names,
     columns_of_array,
+    label_array,
     open_frame,
     read_columns,
     read_labels,
     refuse_repeated,
+    require_among,
+    require_columns,
 )
-from ._encoding import Encoding
+from ._encoding import MAX_LEVELS, Encoding
+from ._file import read_file
 from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
-from ._trajectories import aligned_rows, read_episodes, read_trajectories
+from ._trajectories import Trajectory, aligned_rows, read_episodes, read_trajectories
 from ._validation import RawDecisions, validate
 
 
@@ -68,6 +73,7 @@ class Panel:
         truncated: str | None = None,
         weight: str | None = None,
         actions: Sequence[Any] | None = None,
+        categorical: Sequence[str] | str = (),
         gaps: str = "error",
     ) -> "Panel":
         """A panel from a DataFrame: pandas, polars, pyarrow or any that narwhals reads.
@@ -102,14 +108,18 @@ class Panel:
         actions
             All labels in the order wanted for the columns of the reward; by default
             those that occur, sorted.
+        categorical
+            State columns whose values are codes and no quantities, whatever their type.
         gaps
             What to do when integer times skip a period: `"error"`, or `"split"` to end
             the sequence there.
         """
         opened = open_frame(frame)
-        names = [state] if isinstance(state, str) else list(state)
+        names = column_names(state, role="state")
         refuse_repeated(names)
-        next_names = [next_state] if isinstance(next_state, str) else next_state
+        next_names = None
+        if next_state is not None:
+            next_names = column_names(next_state, role="next_state")
         refuse_repeated(next_names or [])
         roles = {"action": action, "unit": unit, "time": time}
         roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
@@ -119,12 +129,21 @@ class Panel:
                 f"`next_state` must name one column for each of the {len(names)} state "
                 f"columns {names}, but it names {len(next_names)}: {list(next_names)}."
             )
-        columns: dict[str, Any] = {"state": read_columns(opened, names, role="state")}
+        coded = require_among(categorical, names)
+        columns: dict[str, Any] = {
+            "state": read_columns(opened, names, role="state", categorical=coded)
+        }
         if next_names is not None:
-            columns["next_state"] = read_columns(opened, next_names, role="next_state")
+            pairs = zip(names, next_names, strict=True)
+            later = [after for name, after in pairs if name in coded]
+            columns["next_state"] = read_columns(
+                opened, next_names, role="next_state", categorical=later
+            )
+        require_columns(opened, [action], role="action")
         for role, name in roles.items():
             columns[role] = None if name is None else read_labels(opened, name, role=role)
-        raw = RawDecisions(**columns, categorical=categorical_columns(opened, names))
+        coded |= categorical_columns(opened, names)
+        raw = RawDecisions(**columns, categorical=coded)
         # Only here: an array has no column names that could stand for two things.
         refuse_own_next_states(raw)
         return cls(**validate(raw, actions=actions, gaps=gaps))
@@ -132,7 +151,11 @@ class Panel:
     @classmethod
     def from_file(cls, path: str | Path, **columns: Any) -> "Panel":
         """A panel from a CSV or Parquet file; the keywords are those of `from_frame`."""
-        return cls.from_frame(read_file(path), **columns)
+        coded = _names(columns.get("categorical"))
+        labels = [columns.get("action"), columns.get("unit"), *coded]
+        quantities = [name for name in _names(columns.get("state")) if name not in coded]
+        frame = read_file(path, labels=labels, quantities=quantities)
+        return cls.from_frame(frame, **columns)
 
     @classmethod
     def from_arrays(
@@ -146,6 +169,7 @@ class Panel:
         weight: Any = None,
         actions: Sequence[Any] | None = None,
         state_names: Sequence[str] | None = None,
+        categorical: Sequence[str] | str = (),
     ) -> "Panel":
         """A panel from aligned arrays, one row per decision.
 
@@ -154,9 +178,10 @@ class Panel:
         """
         state = _two_dimensional(state, "state")
         next_state = _two_dimensional(next_state, "next_state")
-        columns = {"state": state, "action": np.asarray(action), "next_state": next_state}
+        columns = {"state": state, "next_state": next_state}
+        columns["action"] = label_array(action, "action")
         for role, values in (("unit", unit), ("terminal", terminal), ("weight", weight)):
-            columns[role] = None if values is None else np.asarray(values)
+            columns[role] = None if values is None else label_array(values, role)
         for role, values in columns.items():
             if values is not None and len(values) != len(state):
                 raise DataError(
@@ -166,11 +191,15 @@ class Panel:
         # The names that the paper and `PaperWorld` use.
         if state_names is None:
             state_names = [f"x{i + 1}" for i in range(state.shape[1])]
+        state_names = column_names(state_names, role="state_names")
         refuse_repeated(state_names)
         # From here on arrays and frames are the same: named columns.
-        columns["state"] = columns_of_array(state, state_names)
-        columns["next_state"] = columns_of_array(next_state, state_names)
-        return cls(**validate(RawDecisions(**columns), actions=actions))
+        coded = require_among(categorical, state_names)
+        for role in ("state", "next_state"):
+            array = columns[role]
+            columns[role] = columns_of_array(array, state_names, categorical=coded)
+        raw = RawDecisions(**columns, categorical=coded)
+        return cls(**validate(raw, actions=actions))
 
     @classmethod
     def from_trajectories(
@@ -179,6 +208,7 @@ class Panel:
         *,
         actions: Sequence[Any] | None = None,
         state_names: Sequence[str] | None = None,
+        categorical: Sequence[str] | str = (),
     ) -> "Panel":
         """A panel from a list of trajectories, each of them one unit.
 
@@ -191,11 +221,12 @@ class Panel:
         trajectories
             Objects with `obs`, `acts` and `terminal`, such as imitation's; tuples
             (states, actions) or (states, actions, terminal); or dicts with these keys.
-        actions, state_names
-            As in `from_frame` and `from_arrays`.
+        actions, state_names, categorical
+            As in `from_frame` and `from_arrays`. Recorded observations that are single
+            integers, as those of a Discrete space, are categories.
         """
-        rows = aligned_rows(read_trajectories(trajectories), "trajectory")
-        return cls.from_arrays(**rows, actions=actions, state_names=state_names)
+        paths = read_trajectories(trajectories)
+        return panel_of_paths(paths, "trajectory", actions, state_names, categorical)
 
     @classmethod
     def from_minari(
@@ -207,12 +238,11 @@ class Panel:
     ) -> "Panel":
         """A panel from a Minari dataset with discrete actions, one unit per episode.
 
-        Box observations become one column per entry, Discrete ones a single column. An
+        Box observations become one column per entry, Discrete ones a category. An
         episode that terminated ends there; one that was truncated keeps its last next
         state. By default `actions` are the numbers that occur.
         """
-        rows = aligned_rows(read_episodes(dataset), "episode")
-        return cls.from_arrays(**rows, actions=actions, state_names=state_names)
+        return panel_of_paths(read_episodes(dataset), "episode", actions, state_names)
 
     def __len__(self) -> int:
         return len(self.action)
@@ -276,22 +306,30 @@ class Panel:
         """A polars DataFrame with columns `unit`, `time`, the states and `action`.
 
         `time` counts a unit's rows from zero and skips a number where the next row is not
-        the next state. `terminal` and `weight` are added where they say anything. A next
-        state that is no row's state is not kept.
+        the next state. `terminal`, `truncated` (at such breaks) and `weight` are added
+        where they say anything. A next state that is no row's state is not kept. Where a
+        state column has one of these names, the panel's own is called `panel_unit`,
+        `panel_time` and so on.
         """
         import polars as pl
 
         decoded = self.encoding.decode(self.state)
-        columns = {
+        names = self.encoding.names
+        own = {
             "unit": [self.unit_labels[code] for code in self.unit],
             "time": self._clock(),
-            **dict(zip(self.encoding.names, decoded.T.tolist(), strict=True)),
             "action": [self.actions[code] for code in self.action],
         }
         if self.terminal.any():
-            columns["terminal"] = self.terminal
+            own["terminal"] = self.terminal
+        if self._breaks.any():
+            own["truncated"] = self._breaks
         if np.any(self.weight != 1):
-            columns["weight"] = self.weight
+            own["weight"] = self.weight
+        own = {_free_name(name, names): values for name, values in own.items()}
+        first = dict(list(own.items())[:2])
+        states = zip(names, map(list, decoded.T), strict=True)
+        columns = {**first, **dict(states), **own}
         frame = pl.DataFrame(columns, strict=False)
         # Codes such as "1" would be refused as numbers in text when the frame is read
         # again, unless the column's type says that they are categories.
@@ -304,27 +342,73 @@ class Panel:
             }
         )
 
+    @cached_property
+    def _breaks(self) -> Mask:
+        """Rows whose unit goes on with a row that is not their next state."""
+        chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
+        same_unit = np.diff(self.unit) == 0
+        return np.append(same_unit & ~chained & ~self.terminal[:-1], False)
+
     def _clock(self) -> Codes:
         # A gap of two where the next row is not the next state: `from_frame` with
         # gaps="split" then cuts the sequence at the same places.
         same_unit = np.diff(self.unit) == 0
-        chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
-        ticks = np.append(0, np.where(chained | self.terminal[:-1], 1, 2) * same_unit)
+        ticks = np.append(0, np.where(self._breaks[:-1], 2, 1) * same_unit)
         first = np.flatnonzero(np.append(True, ~same_unit))
         total = np.cumsum(ticks)
         return total - np.repeat(total[first], np.diff(np.append(first, len(self))))
+
+
+def _names(given: Any) -> list[Any]:
+    """Column names as far as they are any; `from_frame` refuses what is not."""
+    return [given] if isinstance(given, str) else list(given) if _is_list(given) else []
+
+
+def _is_list(given: Any) -> bool:
+    return isinstance(given, (list, tuple, set, frozenset))
+
+
+def _free_name(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name = f"panel_{name}"
+    return name
+
+
+def panel_of_paths(
+    paths: Iterable[Trajectory],
+    noun: str,
+    actions: Sequence[Any] | None = None,
+    state_names: Sequence[str] | None = None,
+    categorical: Sequence[str] | str = (),
+) -> Panel:
+    """The panel of checked trajectories; `noun` is their name in messages."""
+    rows, discrete = aligned_rows(paths, noun)
+    # One state is a constant, which no category can be; more than categories may have
+    # levels are left to estimators that work on tables.
+    if discrete and 2 <= len(np.unique(rows["state"])) <= MAX_LEVELS:
+        categorical = state_names or ["x1"]
+    return Panel.from_arrays(
+        **rows, actions=actions, state_names=state_names, categorical=categorical
+    )
 
 
 def action_index(actions: tuple[Any, ...], label: Any, *, role: str = "anchor") -> int:
     """The place of a label among the actions."""
     # By equality, so that 1, 1.0 and NumPy's 1 are the same label.
     for index, candidate in enumerate(actions):
-        if candidate == label:
+        if _same(candidate, label):
             return index
     raise DataError(
         f"`{role}` must be one of the actions {list(actions)}, but it is {plain(label)}."
         f"{did_you_mean(label, actions)}"
     )
+
+
+def _same(label: Any, other: Any) -> bool:
+    try:
+        return bool(label == other)
+    except (TypeError, ValueError):  # pandas' NA and arrays have no truth value
+        return False
 
 
 def take_rows(panel: Panel, rows: np.ndarray, unit: np.ndarray, labels: list) -> Panel:
@@ -343,38 +427,12 @@ def require_panel(panel: Any) -> None:
         )
 
 
-def read_file(path: str | Path):
-    """A polars DataFrame from a CSV or Parquet file, told apart by its ending."""
-    import polars as pl
-
-    path = Path(path)
-    # Types from the whole file: polars looks at 100 rows by default, and a column may hold
-    # whole numbers there and fractions later.
-    read_csv = partial(pl.read_csv, infer_schema_length=None, try_parse_dates=True)
-    readers = {".csv": read_csv, ".parquet": pl.read_parquet, ".pq": pl.read_parquet}
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise DataError(
-            f"{path} must be a .csv, .parquet or .pq file, but it ends in {path.suffix!r}."
-        )
-    if not path.is_file():
-        folder = path.parent.resolve()
-        where = "" if folder.is_dir() else ", and no such folder"
-        raise DataError(f"There is no file {path.name} in {folder}{where}.")
-    try:
-        return reader(path)
-    # The first line alone: polars adds paragraphs on its own options.
-    except (pl.exceptions.PolarsError, OSError) as problem:
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-        raise DataError(f"{path} could not be read: {reason}") from problem
-
-
 def _two_dimensional(values: Any, role: str) -> np.ndarray:
     array = as_array(values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise DataError(
             f"`{role}` must have one row per decision and one column per state variable, "
-            f"but its shape is {array.shape}."
+            "but " + ("None arrived." if values is None else f"its shape is {array.shape}.")
         )
     return array

@@ -6,6 +6,7 @@ of `unit` and `time` may be state columns: fixed effects and trends are legitima
 """
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from .._errors import DataError
 from .._messages import plain
@@ -25,9 +26,7 @@ WHY = {
 }
 
 
-def refuse_other_roles(
-    roles: Mapping[str, str | None], **columns: Sequence[str] | None
-) -> None:
+def refuse_other_roles(roles: Mapping[str, Any], **columns: Sequence[str] | None) -> None:
     """Raise if a column of the state, or of the next state, has another role too."""
     for part, names in columns.items():
         for role, why in WHY.items():

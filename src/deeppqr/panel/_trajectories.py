@@ -25,6 +25,8 @@ class Trajectory:
     states: np.ndarray
     actions: np.ndarray
     terminal: bool
+    discrete: bool = False
+    """The observations are numbers of a Discrete space: labels, not quantities."""
 
     def next_states(self) -> np.ndarray:
         """The state after each decision; a missing row where none was seen or exists."""
@@ -34,8 +36,13 @@ class Trajectory:
         return np.concatenate([seen, absent])
 
 
-def aligned_rows(trajectories: Iterable[Trajectory], noun: str) -> dict[str, np.ndarray]:
-    """The arguments of `Panel.from_arrays`, with each trajectory as a unit."""
+def aligned_rows(
+    trajectories: Iterable[Trajectory], noun: str
+) -> tuple[dict[str, np.ndarray], bool]:
+    """The arguments of `Panel.from_arrays`, with each trajectory as a unit.
+
+    And whether the states are numbers of a Discrete space.
+    """
     paths = []
     for path in trajectories:
         paths.append(path)
@@ -48,7 +55,7 @@ def aligned_rows(trajectories: Iterable[Trajectory], noun: str) -> dict[str, np.
     if not paths:
         raise DataError("`trajectories` must hold at least one trajectory; it is empty.")
     last = [np.arange(len(path.actions)) == len(path.actions) - 1 for path in paths]
-    return {
+    rows = {
         "state": np.concatenate([path.states[: len(path.actions)] for path in paths]),
         "action": np.concatenate([path.actions for path in paths]),
         "next_state": np.concatenate([path.next_states() for path in paths]),
@@ -57,6 +64,7 @@ def aligned_rows(trajectories: Iterable[Trajectory], noun: str) -> dict[str, np.
             [end & path.terminal for end, path in zip(last, paths, strict=True)]
         ),
     }
+    return rows, all(path.discrete for path in paths)
 
 
 def read_trajectories(trajectories: Any) -> Iterator[Trajectory]:
@@ -69,7 +77,11 @@ def read_trajectories(trajectories: Any) -> Iterator[Trajectory]:
             "Panel.from_trajectories([trajectory])."
         )
     for index, given in enumerate(trajectories):
-        yield _check(*_parts(given, index), name=f"trajectory {index}")
+        parts = _parts(given, index)
+        # Recorded by a simulator, single integers number the states of a Discrete space.
+        single = hasattr(given, "obs") and np.ndim(parts[0]) == 1
+        discrete = single and np.asarray(parts[0]).dtype.kind in "iu"
+        yield _check(*parts, name=f"trajectory {index}", discrete=discrete)
 
 
 def read_episodes(dataset: Any) -> Iterator[Trajectory]:
@@ -87,6 +99,8 @@ def read_episodes(dataset: Any) -> Iterator[Trajectory]:
                 f"The dataset's `{role}` must be {' or '.join(kinds)}, but it is {space}. "
                 "Translate the episodes yourself and pass them to Panel.from_trajectories."
             )
+    space = getattr(dataset, "observation_space", None)
+    discrete = type(space).__name__ == "Discrete"
     for index, episode in enumerate(dataset.iterate_episodes()):
         name = f"episode {index}"
         ended = np.asarray(episode.terminations, dtype=bool)
@@ -102,7 +116,8 @@ def read_episodes(dataset: Any) -> Iterator[Trajectory]:
                 f"Actions must be discrete, but those of {name} have the type "
                 f"{actions.dtype}. Replace them by the numbers of a few choices first."
             )
-        yield _check(episode.observations, actions, bool(ended[-1:].any()), name=name)
+        ends = bool(ended[-1:].any())
+        yield _check(episode.observations, actions, ends, name=name, discrete=discrete)
 
 
 def _parts(given: Any, index: int) -> tuple[Any, Any, Any]:
@@ -126,7 +141,9 @@ def _parts(given: Any, index: int) -> tuple[Any, Any, Any]:
     )
 
 
-def _check(states: Any, actions: Any, terminal: Any, *, name: str) -> Trajectory:
+def _check(
+    states: Any, actions: Any, terminal: Any, *, name: str, discrete: bool
+) -> Trajectory:
     if hasattr(states, "keys") or isinstance(states, tuple):
         raise DataError(
             f"States must be one array with a row per state, but those of {name} are a "
@@ -151,7 +168,7 @@ def _check(states: Any, actions: Any, terminal: Any, *, name: str) -> Trajectory
             f"{counted(len(actions) + 1, 'state')}, or {len(actions)} where the last next "
             f"state was not seen, but {name} has {len(states)}."
         )
-    return Trajectory(states, actions[:, 0], bool(terminal))
+    return Trajectory(states, actions[:, 0], bool(terminal), discrete)
 
 
 def _rows(values: Any, role: str, name: str) -> np.ndarray:

@@ -1,14 +1,30 @@
 """Checks that every constructor of a panel applies; messages name the first bad row."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
-from ._encoding import Column, Encoding, missing_entries, refuse_rows, sort_labels
+from ._doubts import Checked, warn_of_doubts
+from ._encoding import (
+    Column,
+    Encoding,
+    missing_entries,
+    refuse_alike,
+    refuse_rows,
+    sort_labels,
+)
+from ._next_states import compare_next_states
+
+# Labels from which it is asked whether actions are quantities: no study that we know of has
+# as many choices with three rows each.
+MANY_ACTIONS = 20
+
+# A row later than 1.5 usual steps is not the next period: months have 28 to 31 days.
+LATE = 1.5
 
 
 @dataclass(frozen=True)
@@ -25,7 +41,7 @@ class RawDecisions:
     truncated: np.ndarray | None = None
     weight: np.ndarray | None = None
     categorical: frozenset[str] = frozenset()
-    """State columns whose type is categorical."""
+    """State columns that are categories by their type or because the user says so."""
 
     def describe_row(self, row: int) -> str:
         """The row with its unit and time, as far as it has them."""
@@ -37,7 +53,7 @@ class RawDecisions:
 
 
 def validate(
-    raw: RawDecisions, *, actions: Sequence[Any] | None = None, gaps: str = "error"
+    raw: RawDecisions, *, actions: Any = None, gaps: str = "error"
 ) -> dict[str, Any]:
     """The fields of a `Panel`, checked, sorted by unit and time, and encoded."""
     if gaps not in ("error", "split"):
@@ -54,7 +70,10 @@ def validate(
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
     encoding = Encoding.learn(
-        raw.state, categorical=raw.categorical, describe_row=raw.describe_row
+        raw.state,
+        categorical=raw.categorical,
+        following=raw.next_state,
+        describe_row=raw.describe_row,
     )
     state = encoding.encode(raw.state, describe_row=raw.describe_row)
     terminal = _flags(raw, raw.terminal, "terminal")
@@ -80,7 +99,46 @@ def validate(
     whole = {"actions": labels, "encoding": encoding, "unit_labels": unit_labels}
     by_row = {"state": state, "action": action, "next_state": next_state}
     by_row |= {"unit": unit, "terminal": terminal, "weight": weight}
-    return whole | {name: values[order] for name, values in by_row.items()}
+    fields = whole | {name: values[order] for name, values in by_row.items()}
+    _warn(raw, order, fields, truncated[order])
+    return fields
+
+
+def _warn(
+    raw: RawDecisions, order: np.ndarray, fields: dict[str, Any], truncated: np.ndarray
+) -> None:
+    """Warn of what is valid and rarely meant."""
+    time = None if raw.time is None else _whole_numbers(raw.time[order])
+    kept = {name: value for name, value in fields.items() if name != "weight"}
+    checked = Checked(raw=raw, order=order, time=time, **kept)
+    found = []
+    # Rows that belong to nobody in particular need not be in order.
+    if raw.next_state is not None and (raw.unit is not None or raw.time is not None):
+        found = compare_next_states(
+            checked.state,
+            checked.next_state,
+            checked.unit,
+            _consecutive(raw, order, checked) & ~(checked.terminal | truncated),
+            timed=raw.time is not None,
+            describe_row=checked.place,
+        )
+    warn_of_doubts(checked, found)
+
+
+def _consecutive(raw: RawDecisions, order: np.ndarray, checked: Checked) -> np.ndarray:
+    """Whether, in sorted order, the next row is the unit's and not far in time."""
+    follows = np.append(np.diff(checked.unit) == 0, False)
+    if raw.time is None or not follows.any():
+        return follows
+    if checked.time is not None:
+        step = np.diff(checked.time, append=checked.time[-1:])
+        return follows & (step == step[follows].min())
+    if raw.time.dtype == object:  # dates of other libraries: the next one will do
+        return follows
+    kind = np.float64 if raw.time.dtype.kind == "f" else np.int64
+    time = raw.time[order].astype(kind).astype(np.float64)
+    step = np.diff(time, append=time[-1:])
+    return follows & (step <= LATE * np.median(step[follows]))
 
 
 def encode_labels(values: np.ndarray) -> tuple[list[Any], np.ndarray]:
@@ -100,13 +158,13 @@ def _refuse_missing(raw: RawDecisions, values: np.ndarray, role: str, advice: st
     refuse_rows(missing_entries(values), expected, "none", raw.describe_row, advice)
 
 
-def _encode_actions(raw: RawDecisions, actions: Sequence[Any] | None):
+def _encode_actions(raw: RawDecisions, actions: Any):
     advice = "Drop these rows, or give doing nothing a label of its own."
     _refuse_missing(raw, raw.action, "action", advice)
+    refuse_alike(raw.action, "`action`")
     observed, codes = encode_labels(raw.action)
-    labels = tuple(observed if actions is None else actions)
-    if len(set(labels)) != len(labels):
-        raise DataError(f"`actions` must be distinct, but {list(labels)} repeats a label.")
+    _refuse_continuous(raw, observed)
+    labels = tuple(observed) if actions is None else _listed_actions(actions)
     position = {label: index for index, label in enumerate(labels)}
     unknown = [label for label in observed if label not in position]
     if unknown:
@@ -127,10 +185,40 @@ def _encode_actions(raw: RawDecisions, actions: Sequence[Any] | None):
     return labels, np.array([position[label] for label in observed])[codes]
 
 
+def _listed_actions(actions: Any) -> tuple[Any, ...]:
+    """The labels that the user listed, checked."""
+    try:
+        labels = None if isinstance(actions, str) else tuple(actions)
+        distinct = labels is not None and len(set(labels))
+    except TypeError:
+        labels, distinct = None, 0
+    if not labels or any(label is None or label != label for label in labels):
+        raise DataError(
+            f"`actions` must be a list of labels, but {actions!r} arrived. Write "
+            'actions=["wait", "order"], or leave it out to take every label that occurs.'
+        )
+    if distinct != len(labels):
+        raise DataError(f"`actions` must be distinct, but {list(labels)} repeats a label.")
+    return labels
+
+
+def _refuse_continuous(raw: RawDecisions, observed: list[Any]) -> None:
+    """Raise where actions are quantities: nearly as many labels as rows."""
+    # Every action needs rows of its own; three are fewer than any reward can rest on.
+    if len(observed) > MANY_ACTIONS and 3 * len(observed) > len(raw.action):
+        raise DataError(
+            f"`action` must name one of a few choices, but there are "
+            f"{counted(len(observed), 'different label')} in {len(raw.action):,} rows; "
+            f"row 0 has {plain(raw.action[0])}. Group them first, such as quantities by "
+            "ranges."
+        )
+
+
 def _encode_units(raw: RawDecisions) -> tuple[list[Any], np.ndarray]:
     if raw.unit is None:
         return [0], np.zeros(len(raw.action), dtype=np.int64)
     _refuse_missing(raw, raw.unit, "unit", "Every decision must say who took it.")
+    refuse_alike(raw.unit, "`unit`")
     return encode_labels(raw.unit)
 
 
@@ -139,15 +227,20 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
     if raw.time is None:
         return np.argsort(unit, kind="stable")
     _refuse_missing(raw, raw.time, "time", "Every decision must say when it was taken.")
-    if raw.time.dtype == object:
-        text = [row for row, value in enumerate(raw.time) if isinstance(value, str)]
+    if raw.time.dtype.kind in "OUSc":
+        kinds = (str, bytes, complex)
+        text = [row for row, value in enumerate(raw.time) if isinstance(value, kinds)]
         if text:
             raise DataError(
                 f"`time` must be a number or a date, but {raw.describe_row(text[0])} has "
-                f"the text {raw.time[text[0]]!r} ({counted(len(text), 'row')} in all). "
-                "Text sorts by characters ('10' before '9'): convert the column "
-                "to integers or dates."
+                f"{plain(raw.time[text[0]])} ({counted(len(text), 'row')} in all). Text "
+                "sorts by characters ('10' before '9'): convert the column to integers or "
+                "dates."
             )
+        _refuse_times_that_do_not_compare(raw.time)
+    if raw.time.dtype.kind == "f":
+        endless = np.isinf(raw.time)
+        refuse_rows(endless, "`time` must be finite", raw.time, raw.describe_row)
     # Ranks sort integers, dates and timestamps alike.
     _, rank = encode_labels(raw.time)
     order = np.lexsort((rank, unit))
@@ -162,6 +255,17 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
             "a finer `time`."
         )
     return order
+
+
+def _refuse_times_that_do_not_compare(time: np.ndarray) -> None:
+    try:
+        sorted(set(time.tolist()))
+    except TypeError:
+        kinds = sorted({type(value).__name__ for value in time.tolist()})
+        raise DataError(
+            f"`time` must be of one type, but holds {' and '.join(kinds)}, which do not "
+            "compare. Convert the column to integers or dates."
+        ) from None
 
 
 def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
@@ -180,8 +284,8 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
             )
         return follows
     # The shortest step is the period: years of a biennial survey are no gaps.
-    step = np.append(np.diff(time), np.inf)
-    period = step[follows].min() if follows.any() else 1.0
+    step = np.append(np.diff(time), 0)  # the last row follows nothing
+    period = step[follows].min() if follows.any() else 1
     gap = follows & (step != period)
     if gap.any() and gaps == "error":
         at = int(np.flatnonzero(gap)[0])
@@ -197,12 +301,23 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
 
 
 def _whole_numbers(time: np.ndarray) -> np.ndarray | None:
-    """Times as whole numbers, or None where they are dates or fractions."""
-    if time.dtype == object and all(isinstance(value, int) for value in time.tolist()):
-        time = time.astype(np.int64)
-    if time.dtype.kind not in "iuf" or not np.all(time == np.round(time)):
+    """Times as whole numbers since the first, or None where they are dates or fractions."""
+    if time.dtype == object:
+        if not all(_is_whole(value) for value in time.tolist()):
+            return None
+        time = np.array([int(value) for value in time.tolist()], dtype=object)
+    elif time.dtype.kind == "f":
+        if not np.all(time == np.round(time)):
+            return None
+    elif time.dtype.kind not in "iu":
         return None
-    return time.astype(np.float64)
+    # As integers since the first: float64 would lose the steps of nanoseconds.
+    since = time.astype(object) - int(time.min())
+    return since if since.max() >= 2**63 else since.astype(np.int64)
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, (int, np.integer, Decimal)) and bool(value == int(value))
 
 
 def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
@@ -218,14 +333,22 @@ def _named_next_state(raw: RawDecisions, encoding: Encoding, ended: np.ndarray):
             f"({counted(int(partly.sum()), 'row')} in all). Fill it in, or empty the "
             "whole next state of these rows."
         )
+    # After the end a recorded state, such as a reset's, is not the next state: whatever
+    # stands there is not looked at.
+    columns = {name: _emptied(values, ended) for name, values in raw.next_state.items()}
     next_state = encoding.encode(
-        raw.next_state,
-        describe_row=raw.describe_row,
-        missing_allowed=absent.all(axis=0) | ended,
+        columns, describe_row=raw.describe_row, missing_allowed=absent.all(axis=0) | ended
     )
-    # After the end a recorded state, such as a reset's, is not the next state.
     next_state[ended | np.isnan(next_state).any(axis=1)] = np.nan
     return next_state
+
+
+def _emptied(values: Column, rows: np.ndarray) -> Column:
+    if values.dtype == np.bool_:
+        return values
+    values = values.copy()
+    values[rows] = None if values.dtype == object else np.nan
+    return values
 
 
 def _flags(raw: RawDecisions, values: np.ndarray | None, role: str) -> np.ndarray:
@@ -241,17 +364,28 @@ def _flags(raw: RawDecisions, values: np.ndarray | None, role: str) -> np.ndarra
 def _weights(raw: RawDecisions) -> np.ndarray:
     if raw.weight is None:
         return np.ones(len(raw.action))
-    try:
-        weight = raw.weight.astype(np.float64)
-    except (TypeError, ValueError):
-        raise DataError(
-            f"`weight` must hold numbers, but row 0 has {plain(raw.weight[0])}."
-        ) from None
+    wrong = np.array([not _is_weight(value) for value in raw.weight.tolist()], dtype=bool)
+    if raw.weight.dtype.kind in "mM":  # would become nanoseconds
+        wrong[:] = True
+    refuse_rows(wrong, "`weight` must hold numbers", raw.weight, raw.describe_row)
+    weight = raw.weight.astype(np.float64)
     wrong = ~(np.isfinite(weight) & (weight >= 0))
     expected = "`weight` must be finite and not negative"
     refuse_rows(wrong, expected, weight, raw.describe_row)
     if not (weight > 0).any():
         raise DataError("`weight` is zero in every row; at least one must be positive.")
     # Scaled to mean one, so that ridge penalties and pseudo-rows count in rows whatever
-    # the unit of the weights.
+    # the unit of the weights. First by the largest: a sum of huge ones would overflow.
+    weight = weight / weight.max()
     return weight / weight.mean()
+
+
+def _is_weight(value: Any) -> bool:
+    """Whether a value can be a weight; a missing one is reported as not finite."""
+    if value is None:
+        return True
+    try:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return isinstance(value, (int, float, Decimal, np.number, np.bool_, str))

@@ -1,0 +1,247 @@
+"""What a panel warns of: data that are valid and rarely meant.
+
+Each finding says what was found, where first, and what to do. A panel brings a few at most,
+so that they are read.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .._messages import counted, plain, warn_user
+from .._shapes import Codes, Mask, States
+from ._encoding import Encoding
+from ._leaks import (
+    counts_rows,
+    future_columns,
+    is_time,
+    named_like_identifier,
+    numbers_units,
+    shuffled_in_time,
+    tells_action,
+)
+from ._outliers import Outliers, find_outliers
+from ._repeats import copied_rows, copied_units, history
+
+MOST_WARNINGS = 6  # of three lines each: one screen
+# Each level has a coefficient for each action. At ten rows a level, a coefficient of a
+# choice between two has a standard error of 0.6 at best.
+ROWS_PER_LEVEL = 10
+MANY_LEVELS = 100
+
+
+@dataclass(frozen=True)
+class Checked:
+    """A panel's fields, sorted, beside the columns they came from and the order."""
+
+    raw: Any
+    """A `RawDecisions`, in the order of the user's rows."""
+    order: Codes
+    """The user's row behind each sorted one."""
+    encoding: Encoding
+    state: States
+    next_state: States
+    action: Codes
+    unit: Codes
+    terminal: Mask
+    unit_labels: Sequence[Any]
+    actions: Sequence[Any]
+    time: np.ndarray | None
+    """Whole numbers, sorted; None where times are dates, fractions or absent."""
+
+    def place(self, row: int) -> str:
+        return self.raw.describe_row(int(self.order[row]))
+
+    @property
+    def numeric(self) -> dict[str, int]:
+        """Numeric columns and their place in the encoded matrix."""
+        names = {c.name for c in self.encoding.columns if c.kind == "numeric"}
+        features = self.encoding.feature_names
+        return {name: features.index(name) for name in self.encoding.names if name in names}
+
+
+def warn_of_doubts(checked: Checked, found: Sequence[str]) -> None:
+    """Warn of `found` and of what the checks here find, each on its own, a few in all."""
+    checks = (_outlying, _repeated, _leaking, _out_of_order, _misread, _crowded, _alike)
+    findings = [*found, *(text for check in checks for text in check(checked))]
+    rest = len(findings) - MOST_WARNINGS
+    for text in findings[:MOST_WARNINGS]:
+        warn_user(text)
+    if rest > 0:
+        warn_user(
+            f"{counted(rest, 'more finding')} about these data will be shown once those "
+            "above are settled."
+        )
+
+
+def _outlying(checked: Checked) -> Iterator[str]:
+    raw = checked.raw
+    columns = {f"State column {name!r}": raw.state[name] for name in checked.numeric}
+    for name, values in (raw.next_state or {}).items():
+        if name not in raw.state and values.dtype == np.float64:
+            columns[f"Next-state column {name!r}"] = values
+    if raw.weight is not None:
+        # In units of the typical one; first of the largest, since huge ones overflow.
+        weight = raw.weight.astype(np.float64)
+        weight = weight / weight.max()
+        columns["`weight`"] = weight / np.median(weight[weight > 0])
+    for name, values in columns.items():
+        found = find_outliers(values)
+        if found is not None:
+            yield _about_outliers(name, values, found, raw)
+
+
+def _about_outliers(name: str, values: np.ndarray, found: Outliers, raw) -> str:
+    row = int(found.rows[0])
+    what = f"{name} has {values[row]:.6g} in {raw.describe_row(row)}"
+    number = counted(len(found.rows), "cell")
+    if found.code:
+        return (
+            f"{what} and {number} in all, outside all other values: a code for missing? "
+            "Drop these rows, or fill them in and add an indicator column."
+        )
+    far = "" if np.isinf(found.times) else f" at least {found.times:,.0f} times"
+    return (
+        f"{what},{far} as far from the median, {found.median:.4g}, as the rest "
+        f"({number} in all). One such cell can flatten every reward: correct it or drop "
+        "the row. If it is right, use its logarithm or its rank as the state."
+    )
+
+
+def _repeated(checked: Checked) -> Iterator[str]:
+    row = history(checked.state, checked.action, checked.next_state, checked.terminal)
+    units = copied_units(row, checked.unit)
+    if units is not None:
+        one, other = (checked.unit_labels[code] for code in units.first)
+        yield (
+            f"{units.number:,} of {counted(units.total, 'unit')} repeat another unit row "
+            f"by row, first {plain(other)}, which repeats {plain(one)}: more often than "
+            "chance explains. Copies make standard errors too small: drop all but "
+            "one of each."
+        )
+        return
+    rows = copied_rows(row, checked.unit)
+    if rows is not None:
+        one, other = map(checked.place, rows.first)
+        yield (
+            f"{rows.number:,} of {counted(rows.total, 'row')} repeat another row's state, "
+            f"action and next state, first {other}, which repeats {one}: more often than "
+            "chance explains. Copies make standard errors too small: drop them."
+        )
+
+
+def _leaking(checked: Checked) -> Iterator[str]:
+    seen = ~np.isnan(checked.next_state[:, 0])
+    pairs = future_columns(checked.numeric, checked.state[seen], checked.next_state[seen])
+    for name, past in pairs:
+        yield (
+            f"State column {name!r} is the next value of {past!r}. If it was recorded "
+            f"after the decision, leave it out: no unit saw it. If {past!r} is the value "
+            f"of {name!r} one period before, say so in its name, such as {name + '_lag'!r}."
+        )
+    for name, values in checked.raw.state.items():
+        if tells_action(values[checked.order], checked.action):
+            yield (
+                f"State column {name!r} tells the action in every row. A state holds what "
+                "was seen before the decision: leave out what came of it."
+            )
+    for name, place in checked.numeric.items():
+        yield from _about_counters(checked, name, checked.state[:, place])
+
+
+def _about_counters(checked: Checked, name: str, column: np.ndarray) -> Iterator[str]:
+    unit_given = checked.raw.unit is not None
+    if unit_given and numbers_units(column, checked.unit, list(checked.unit_labels)):
+        yield (
+            f"State column {name!r} numbers the units, and is used as a quantity. Leave it "
+            f'out, or, for a constant of each unit, pass categorical=["{name}"].'
+        )
+    elif is_time(column, checked.time):
+        yield (
+            f"State column {name!r} is the time itself. The value of the future then rests "
+            "on dates that no row has: leave it out unless decisions depend on the date, "
+            "and then prefer what changes with it, such as a season or a price."
+        )
+    elif checked.time is None and counts_rows(checked.raw.state[name]):
+        yield (
+            f"State column {name!r} counts the rows of the data, so that no state returns. "
+            "Leave it out, or name it in `time` if it orders the decisions."
+        )
+
+
+def _out_of_order(checked: Checked) -> Iterator[str]:
+    if checked.raw.time is None or (np.diff(checked.order) > 0).all():
+        return
+    given = np.argsort(checked.order, kind="stable")
+    within = np.diff(checked.unit) == 0
+    given_within = np.diff(checked.unit[given]) == 0
+    for name, place in checked.numeric.items():
+        column = checked.state[:, place]
+        if shuffled_in_time(column, column[given], within, given_within):
+            yield (
+                f"In order of `time` the state column {name!r} jumps at random, while from "
+                "row to row of the data it moves in small steps. Is `time` the right "
+                "column, and was it sorted on its own? Without `time` rows are taken in "
+                "their order."
+            )
+            return
+
+
+def _misread(checked: Checked) -> Iterator[str]:
+    for name, place in checked.numeric.items():
+        column = checked.state[:, place]
+        if named_like_identifier(name, column):
+            yield (
+                f"State column {name!r} is named like an identifier and is used as a "
+                f"quantity ({counted(len(np.unique(column)), 'different number')}). If its "
+                f'order means nothing, pass categorical=["{name}"], or group its values.'
+            )
+
+
+def _crowded(checked: Checked) -> Iterator[str]:
+    for column in checked.encoding.columns:
+        levels, rows = len(column.categories), len(checked.state)
+        if (levels >= MANY_LEVELS and rows < MANY_LEVELS * levels) or (
+            levels > MANY_LEVELS / ROWS_PER_LEVEL and rows < ROWS_PER_LEVEL * levels
+        ):
+            yield (
+                f"State column {column.name!r} has {counted(levels, 'level')} in "
+                f"{counted(rows, 'row')}, {rows / levels:.1f} for each, and every level "
+                "has coefficients of its own. Group them, such as by region or kind, or "
+                "use what distinguishes them as states."
+            )
+
+
+def _alike(checked: Checked) -> Iterator[str]:
+    """Labels that differ in blanks, in case, or in how they write a number."""
+    labels = {"`action`": checked.actions}
+    if checked.raw.unit is not None:
+        labels["`unit`"] = checked.unit_labels
+    labels |= {
+        f"State column {column.name!r}": column.categories
+        for column in checked.encoding.columns
+    }
+    for what, values in labels.items():
+        first: dict[str, str] = {}
+        pairs = []
+        for value in values:
+            if isinstance(value, str):
+                same = first.setdefault(_plain_form(value), value)
+                pairs += [(same, value)] if same != value else []
+        if pairs:
+            one, other = pairs[0]
+            yield (
+                f"{what} has labels that may mean the same, {one!r} and {other!r} first "
+                f"({counted(len(pairs), 'such pair')}). They count as different: write "
+                "them in one way if they are not."
+            )
+
+
+def _plain_form(text: str) -> str:
+    plain_text = " ".join(text.casefold().split())
+    try:
+        return repr(float(plain_text))
+    except ValueError:
+        return plain_text
