@@ -33,6 +33,7 @@ _PARTIAL = re.compile(rf"\.deeppqr-{_MACHINE}-[0-9a-f]{{16}}(\.\w+)?")
 TRIAL = 65_536  # bytes; a fit takes about that, and a full disk refuses the first block
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR}
+_NUMBER = re.compile(r"os error (\d+)")
 _ADVICE = {
     errno.ENOSPC: "Free some space, or choose another place.",
     errno.EDQUOT: "Free some space, or choose another place.",
@@ -75,7 +76,10 @@ def _complete_or_absent(path: Any, kind: str) -> Iterator[tuple[Path, Path]]:
     made, partial, handle = [], None, None
     try:
         with explained(path):
-            made = _make_parents(path.parent)
+            there = _nearest_folder(path)
+            for parent in reversed(path.absolute().relative_to(there).parents[:-1]):
+                (there / parent).mkdir(exist_ok=True)
+                made.insert(0, there / parent)
             remove_leftovers(path.parent)
             suffix = path.suffix if kind == "file" else ""
             partial, handle = _hidden(path.parent, suffix, folder=kind == "folder")
@@ -122,11 +126,7 @@ def check_output(path: Any, name: str = "folder") -> Path:
     path = as_path(path, name)
     refuse_existing(path)
     with explained(path):
-        there = next(each for each in path.absolute().parents if os.path.lexists(each))
-        if not there.is_dir():
-            raise StorageError(
-                f"{path} cannot be written: {there} is not a folder. Choose another place."
-            )
+        there = _nearest_folder(path)
         remove_leftovers(there)
         longest = max(len(os.fsencode(part)) for part in path.parts)
         if hasattr(os, "pathconf") and longest > os.pathconf(there, "PC_NAME_MAX"):
@@ -178,10 +178,11 @@ def explained(path: Path) -> Iterator[None]:
                 f"{path} has appeared meanwhile, and nothing is overwritten. Choose "
                 "another name."
             ) from problem
-        advice = _ADVICE.get(problem.errno or 0, "Choose another place.")
-        raise StorageError(
-            f"{path} cannot be written: {problem.strerror or problem}. {advice}"
-        ) from problem
+        # Polars writes the number into the text.
+        number = problem.errno or int((_NUMBER.findall(str(problem)) or [0])[0])
+        reason = os.strerror(number) if number else problem
+        advice = _ADVICE.get(number, "Choose another place.")
+        raise StorageError(f"{path} cannot be written: {reason}. {advice}") from problem
 
 
 def remove_leftovers(folder: Path) -> None:
@@ -240,15 +241,14 @@ def _lock(handle: int) -> bool:
     return True
 
 
-def _make_parents(folder: Path) -> list[Path]:
-    """Make a folder and those it lies in; returns the new ones, the innermost first."""
-    made = []
-    for parent in [folder, *folder.parents]:
-        if parent.exists():
-            break
-        made.append(parent)
-    folder.mkdir(parents=True, exist_ok=True)
-    return made
+def _nearest_folder(path: Path) -> Path:
+    """The innermost folder on the way to a path that is there already."""
+    there = next(each for each in path.absolute().parents if os.path.lexists(each))
+    if not there.is_dir():
+        raise StorageError(
+            f"{path} cannot be written: {there} is not a folder. Choose another place."
+        )
+    return there
 
 
 def _remove(partial: Path) -> None:

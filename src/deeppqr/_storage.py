@@ -35,6 +35,7 @@ from .mdp._tabular import check_preferences
 # Raised by every change of what is stored; folders of other versions are refused.
 FORMAT, VERSION = "deeppqr-fit", 4
 AGAIN = "Copy or save the fit again."
+PROBES = 500  # states of the data that are predicted for, to see whether the parts agree
 ARRAYS = "arrays.safetensors"
 # What parts of a fit hold a copy of; a copy that differs would be used without a word.
 SHARED = ("anchor", "discount", "num_actions")
@@ -75,7 +76,10 @@ def load(
     linear in.
     """
     folder = as_path(folder, "folder")
-    header = _read_header(folder)
+    try:
+        header = _read_header(folder)
+    except RecursionError:
+        raise _damaged(folder, "its lists are nested too deeply") from None
     functions = {
         "anchor_reward": anchor_reward,
         "policy": policy,
@@ -125,16 +129,17 @@ def _check_agreement(fit: Fit, shared: list[tuple[str, str, Any]]) -> None:
     for path, name, found in shared:
         if found is not None and found != whole[name]:
             raise _Damage(f"{path}.{name} is {found}, and the fit's is {whole[name]}")
-    width = len(fit.encoding.feature_names)
-    if fit.seen.state.shape[1] != width or not len(fit.seen.state):
-        raise _Damage(
-            f"fit.seen.state has shape {fit.seen.state.shape}, not (rows, {width})"
-        )
+    width, seen = len(fit.encoding.feature_names), fit.seen
+    if seen.state.shape[1] != width or not len(seen.state):
+        raise _Damage(f"fit.seen.state has shape {seen.state.shape}, not (rows, {width})")
+    if not (np.isfinite(seen.state).all() and (seen.scale > 0).all()):
+        raise _Damage("fit.seen must hold finite states and positive scales, and does not")
 
 
 def _check_predictions(fit: Fit) -> None:
     """Raise if the parts do not fit together: now, and not at the first prediction."""
-    state = fit.seen.state[:1]
+    seen = fit.seen.state
+    state = seen[:: -(-len(seen) // PROBES)]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -154,9 +159,10 @@ def _check_predictions(fit: Fit) -> None:
             "its parts do not fit together: a prediction at a state of the data ends in "
             f"{type(problem).__name__}: {_first_line(problem)}"
         ) from problem
-    expected = (1, len(fit.actions))
+    expected = (len(state), len(fit.actions))
     if any(shape != expected for shape in shapes):
-        raise _Damage(f"predictions for one state have shapes {shapes}, not {expected}")
+        shape = next(shape for shape in shapes if shape != expected)
+        raise _Damage(f"a prediction has shape {shape} where {expected} is expected")
 
 
 def _first_line(problem: Exception) -> str:
@@ -276,7 +282,7 @@ class _Reader:
     def unpack(self, node: Any, path: str) -> Any:
         """The value that a node of the tree stands for; `path` is where it stands."""
         if isinstance(node, list) or node == {}:
-            raise _Damage(f"{path} is {reprlib.repr(node)}, which is no value of a fit")
+            raise _Damage(f"{path} is {reprlib.repr(node):.80}, which is no value of a fit")
         if not isinstance(node, dict):
             return node
         ((kind, content), *rest) = node.items()
@@ -288,7 +294,7 @@ class _Reader:
         if kind == "skops" and isinstance(content, str):
             return self._unpack_estimator(content)
         if not isinstance(content, expected.get(kind, ())):
-            raise _Damage(f"{path} is {reprlib.repr(node)}, which is no value of a fit")
+            raise _Damage(f"{path} is {reprlib.repr(node):.80}, which is no value of a fit")
         if kind == "array":
             if content not in self.arrays:
                 raise _Damage(f"{path} asks for the array {content!r}, which is not there")
@@ -310,11 +316,21 @@ class _Reader:
         values = {k: self.unpack(each, f"{path}.{k}") for k, each in packed.items()}
         try:
             check_fields(known, values)
+            self._check_cells(known, values)
             instance = known(**values)
         except (ValueError, TypeError) as problem:
             raise _Damage(f"{path}: {_first_line(problem)}") from problem
         self.shared += [(path, each, values[each]) for each in SHARED if each in values]
         return instance
+
+    def _check_cells(self, known: Any, values: dict[str, Any]) -> None:
+        """Raise unless tables have a row for each cell, which they are looked up by."""
+        cells = values.get("cells")
+        for entry in fields(known) if cells is not None else ():
+            axes = getattr(entry.type, "dim_str", "").split()
+            if axes[:1] == ["cell"] and len(values[entry.name]) != len(cells):
+                rows = len(values[entry.name])
+                raise ValueError(f"{entry.name!r} has {rows} rows for {len(cells)} cells")
 
     def _unpack_estimator(self, name: str) -> Any:
         if name not in self.header["sha256"]:

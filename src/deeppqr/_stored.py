@@ -4,6 +4,7 @@ Loading a folder builds instances of these classes and of no others, so that a f
 make the reader run code.
 """
 
+import re
 import reprlib
 from collections.abc import Callable
 from dataclasses import MISSING, fields
@@ -61,8 +62,11 @@ def check_fields(cls: Any, values: dict[str, Any]) -> None:
     with jaxtyped("context"):  # pyright: ignore[reportGeneralTypeIssues]
         for name, value in values.items():
             expected = needed[name].type
-            if not _is_a(value, expected):
-                wanted = getattr(expected, "__name__", None) or str(expected)
+            # Here and not in a function: axes are compared within one call's checks.
+            plain = isinstance(expected, type) and expected not in (int, float, Any)
+            if not (isinstance(value, expected) if plain else _is_a(value, expected)):
+                wanted = str(expected) if get_args(expected) else expected.__name__
+                wanted = re.sub(r"\b(\w+\.)+", "", wanted)
                 raise ValueError(
                     f"{name!r} of a {cls.__name__} must be {wanted}, but it is "
                     f"{_described(value)}"

@@ -26,8 +26,8 @@ def read_json(path: Path) -> Any:
     size = path.stat().st_size
     if size > MAX_JSON:
         raise ValueError(f"it has {size:,} bytes, and at most {MAX_JSON:,} are read")
-    text = path.read_text(encoding="utf-8")
     try:
+        text = path.read_text(encoding="utf-8")
         return json.loads(
             text, parse_constant=_refused, parse_float=_finite, parse_int=_short
         )
@@ -35,6 +35,8 @@ def read_json(path: Path) -> Any:
         raise ValueError("its lists are nested too deeply") from None
     except json.JSONDecodeError as problem:
         raise ValueError(f"it is no JSON ({problem})") from None
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"byte {problem.start} is no text in UTF-8") from None
 
 
 def _refused(text: str) -> float:

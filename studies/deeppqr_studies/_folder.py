@@ -58,9 +58,14 @@ class StudyFolder:
         A folder in which no task has finished takes other settings: nothing is lost. It
         is locked in this block.
         """
-        path = Path(path)
-        about = path / "study.json"
-        if not about.exists():
+        try:
+            path = Path(path)
+            about = path / "study.json"
+            with _explained(path):
+                new = not about.exists()
+        except (TypeError, ValueError):
+            raise DataError(f"`folder` must be a path, but it is {path!r}.") from None
+        if new:
             _refuse_other_content(path)
         with _explained(path):
             path.mkdir(parents=True, exist_ok=True)
@@ -297,9 +302,12 @@ def _read_json(path: Path, kinds: dict[str, Any]) -> dict[str, Any]:
     if not path.is_file() or path.stat().st_size > MAX_BYTES:
         raise ValueError("it is no file of a reasonable size")
     try:
-        values = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refused)
+        text = path.read_text(encoding="utf-8")
+        values = json.loads(text, parse_constant=_refused, parse_int=_short)
     except RecursionError:
         raise ValueError("its lists are nested too deeply") from None
+    except UnicodeDecodeError as problem:
+        raise ValueError(f"byte {problem.start} is no text in UTF-8") from None
     for name, kind in kinds.items():
         if not isinstance(values, dict) or name not in values:
             raise ValueError(f"it has no {name!r}")
@@ -319,8 +327,13 @@ def _read_json(path: Path, kinds: dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _refused(text: str) -> float:
+def _refused(text: str) -> Any:
     raise ValueError(f"it holds {text}")
+
+
+def _short(text: str) -> int:
+    # Python refuses more than 4,300 digits, with advice for programmers.
+    return int(text) if len(text) < 1_000 else _refused(f"{len(text)} digits")
 
 
 def _checksum(values: dict[str, Any]) -> str:

@@ -46,8 +46,9 @@ class SeenStates:
         # Cells of 1e308 may be infinite on the scale of the data, which the tree refuses.
         finite = np.isfinite(place).all(axis=1)
         inside = np.zeros(len(states), dtype=bool)
-        # Nothing beyond the reach is searched, which is most of the work far outside.
-        beyond = np.nextafter(reach, np.inf)
+        # Nothing beyond the reach is searched, which is most of the work far outside. The
+        # tree squares the bound: where states repeat the reach is zero.
+        beyond = max(2 * reach, 1e-6)
         found = self._tree.query(place[finite], distance_upper_bound=beyond)[0]
         inside[finite] = found <= reach
         return inside

@@ -353,7 +353,7 @@ def read_file(path: str | Path):
     try:
         return reader(path)
     # The first line alone: polars adds paragraphs on its own options.
-    except (pl.exceptions.PolarsError, OSError) as problem:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         raise DataError(f"{path} could not be read: {reason}") from problem
 
