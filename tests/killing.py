@@ -26,7 +26,7 @@ import deeppqr_studies
 from deeppqr._files import _PARTIAL
 from deeppqr.cli import main as deeppqr_command
 
-deeppqr.PQR, deeppqr.load, deeppqr.Panel  # noqa: B018
+LOADED = (deeppqr.PQR, deeppqr.load, deeppqr.Panel)
 
 FOREIGN = {"thesis.tex": b"mine", "run-2/notes": b"mine", ".deeppqr-notes": b"mine"}
 COLUMNS = ["--state", "s", "--action", "action", "--unit", "unit", "--time", "time"]

@@ -69,9 +69,9 @@ class Fit:
 
     def reward(self, states: Any) -> PerAction:
         """r(s, a) for every action; the anchor's column is its known reward."""
-        return self.reward_of_encoded(self.encoding.encode_any(states))
+        return self._reward_of(self.encoding.encode_any(states))
 
-    def reward_of_encoded(self, state: States) -> PerAction:
+    def _reward_of(self, state: States) -> PerAction:
         """The reward at states as the panel holds them, categories as indicators."""
         return with_known(self.estimate, state, self.reward_function(state, self.estimate))
 

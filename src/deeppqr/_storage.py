@@ -147,7 +147,7 @@ def _check_predictions(fit: Fit) -> None:
                 np.shape(table)
                 for table in (
                     fit.estimate(state).q,
-                    fit.reward_of_encoded(state),
+                    fit._reward_of(state),
                     fit.estimate.policy.log_prob(state),
                 )
             ]

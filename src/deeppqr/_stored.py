@@ -51,7 +51,8 @@ def check_fields(cls: Any, values: dict[str, Any]) -> None:
 
     Axes of one name must have the same length in all of its arrays.
     """
-    needed = {entry.name: entry for entry in fields(cls) if entry.init}
+    stored_fields = (entry for entry in fields(cls) if TRANSIENT not in entry.metadata)
+    needed = {entry.name: entry for entry in stored_fields if entry.init}
     for name in values:
         if name not in needed:
             raise ValueError(f"{cls.__name__} has no {name!r}")
@@ -61,7 +62,7 @@ def check_fields(cls: Any, values: dict[str, Any]) -> None:
             raise ValueError(f"the {name!r} of a {cls.__name__} is missing")
     with jaxtyped("context"):  # pyright: ignore[reportGeneralTypeIssues]
         for name, value in values.items():
-            expected = needed[name].type
+            expected: Any = needed[name].type
             # Here and not in a function: axes are compared within one call's checks.
             plain = isinstance(expected, type) and expected not in (int, float, Any)
             if not (isinstance(value, expected) if plain else _is_a(value, expected)):

@@ -58,13 +58,14 @@ class StudyFolder:
         A folder in which no task has finished takes other settings: nothing is lost. It
         is locked in this block.
         """
-        try:
-            path = Path(path)
-            about = path / "study.json"
-            with _explained(path):
-                new = not about.exists()
-        except (TypeError, ValueError):
-            raise DataError(f"`folder` must be a path, but it is {path!r}.") from None
+        if not isinstance(path, (str, Path)) or "\0" in str(path):
+            raise DataError(
+                f'`folder` must be a path, such as "runs/1", but it is {path!r}.'
+            )
+        path = Path(path)
+        about = path / "study.json"
+        with _explained(path):
+            new = not about.exists()
         if new:
             _refuse_other_content(path)
         with _explained(path):

@@ -74,7 +74,9 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments, **settings):
         super().__init__(*arguments, **settings)
-        self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+        self._negative_number_matcher = re.compile(
+            r"^-((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|inf|nan)$"
+        )
 
 
 def _run(arguments: argparse.Namespace) -> None:

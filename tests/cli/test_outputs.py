@@ -285,8 +285,9 @@ def towns(tmp_path_factory):
     panel = deeppqr.Panel.from_frame(
         frame, state=["town", "age"], action="buys", unit="who", time="when"
     )
-    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
-    fit = deeppqr.PQR(discount=0.8, anchor=0, **stages).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.8, anchor=0, policy="logit", anchor_value="linear", reward="linear"
+    ).fit(panel)
     fit.save(folder / "fit")
     return folder, fit
 

@@ -292,10 +292,12 @@ def test_a_disk_that_fills_up_is_named(study, tmp_path, monkeypatch):
     assert names(tmp_path) == before
 
 
-@pytest.mark.parametrize("path", ["file/run", "/proc/deeppqr/run", "n" * 300])
+@pytest.mark.parametrize("path", ["file/run", "/proc/deeppqr/run", "n" * 300, "a\0b"])
 def test_folders_that_cannot_be_made(path, study, tmp_path):
     (tmp_path / "file").write_text("")
-    with pytest.raises(DataError, match="cannot be (written|read): |holds no study"):
+    with pytest.raises(
+        DataError, match="cannot be (written|read): |holds no study|must be a p"
+    ):
         run_study(study, tmp_path / path, SEED)
 
 

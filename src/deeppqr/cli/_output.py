@@ -31,7 +31,7 @@ class _Output(io.TextIOBase):
         return self._stream is not None and self._stream.isatty()
 
     def fileno(self) -> int:
-        return self._stream.fileno()
+        return self._stream.fileno()  # pyright: ignore[reportOptionalMemberAccess]
 
     def _try(self, action: str, *arguments: str) -> None:
         if self._stream is None:

@@ -44,7 +44,7 @@ def predict(fit: "Fit", states: Any, bad_rows: str) -> pl.DataFrame:
 def _predicted(fit: "Fit", state: States) -> dict[str, np.ndarray]:
     found = fit.estimate(state)
     tables = {
-        "reward": fit.reward_of_encoded(state),
+        "reward": fit._reward_of(state),
         "q": found.q,
         "prob": np.exp(fit.estimate.policy.log_prob(state)),
     }
