@@ -70,14 +70,10 @@ POLICY = (*ESTIMATE, "policy", "fields")
         (
             (*ESTIMATE, "anchor"),
             True,
-            "'anchor' of a AnchoredValue must be int, but it is True",
+            "'anchor' of AnchoredValue must be int, but it is True",
         ),
         ((*ESTIMATE, "anchor"), 10**12, "the anchor is action 1000000000000 of 3"),
-        (
-            (*ESTIMATE, "discount"),
-            "0.9",
-            "'discount' of a AnchoredValue must be float, but",
-        ),
+        ((*ESTIMATE, "discount"), "0.9", "'discount' of AnchoredValue must be float, but"),
         ((*ESTIMATE, "discount"), 1.5, r"`discount` must lie in \[0, 1\), but it is 1.5"),
         (
             (*ESTIMATE, "discount"),
@@ -93,7 +89,7 @@ POLICY = (*ESTIMATE, "policy", "fields")
         (
             (*ESTIMATE, "policy"),
             "logit",
-            "'policy' of a AnchoredValue must be AbstractPolicy",
+            "'policy' of AnchoredValue must be AbstractPolicy",
         ),
         ((*ESTIMATE, "policy"), None, "must be AbstractPolicy, but it is a NoneType"),
         (
@@ -116,7 +112,7 @@ POLICY = (*ESTIMATE, "policy", "fields")
         (
             (*POLICY, "degree"),
             None,
-            "'degree' of a LogitPolicy must be int, but it is a NoneType",
+            "'degree' of LogitPolicy must be int, but it is a NoneType",
         ),
         (
             ("fit", "fields", "actions"),
@@ -128,7 +124,7 @@ POLICY = (*ESTIMATE, "policy", "fields")
             [0, 1, 2],
             r"fit\.actions is \[0, 1, 2\], which is no",
         ),
-        (("fit", "fields"), {}, "the 'estimate' of a Fit is missing"),
+        (("fit", "fields"), {}, "the 'estimate' of Fit is missing"),
         (("fit", "fields"), "x", "fit has no fields"),
         (("fit",), 3, "holds no fit, but a int"),
         (("fit",), {"class": ["Fit"]}, "fit is {'class': .*}, which is no value of a fit"),
@@ -301,7 +297,7 @@ def test_what_an_archive_claims_is_checked(saved, tmp_path):
     bomb(tmp_path / "inner", 2**24)
     rewritten(part, **{"0.npz": (tmp_path / "inner").read_bytes()})
     refused(r"what is in it would take 16,777,\d+ bytes or more")
-    again = [{"file": "0.npy"}] * 1_000
+    again = {"content": [{"file": "0.npy"}] * 1_000}
     data = io.BytesIO()
     np.save(data, np.zeros(1_000))
     rewritten(part, **{"0.npy": data.getvalue(), "schema.json": json.dumps(again)})
@@ -331,6 +327,40 @@ def test_what_is_no_file(name, kind, copied):
     else:
         (folder / name).symlink_to("nowhere" if kind == "link" else "/dev/zero")
     with pytest.raises(StorageError, match="it has no model.json|lacks arrays.safetensors"):
+        deeppqr.load(folder)
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("n" * 300, "There is no folder nnn"),
+        ("a/" + "n" * 300 + "/b", "There is no folder b in"),
+        ("table/model.json/x", "There is no folder x in"),
+        ("a\0b", r"`folder` must be a path, such as .*, but it is 'a\\x00b'"),
+        ("", "`folder` must be a path, such as .*, but it is ''"),
+    ],
+)
+def test_folders_that_cannot_be(folder, message, saved, monkeypatch):
+    monkeypatch.chdir(saved)
+    with pytest.raises(StorageError, match=message):
+        deeppqr.load(folder)
+
+
+def test_a_part_that_describes_nothing(copied):
+    folder = copied("sklearn")
+    rewritten(folder / "part0.skops", **{"schema.json": "[]"})
+    reseal(folder, json.loads((folder / "model.json").read_text()))
+    with pytest.raises(
+        StorageError, match=r"was refused: schema\.json in it is no descript"
+    ):
+        deeppqr.load(folder)
+
+
+def test_a_model_cannot_be_smuggled_in(copied):
+    """What a fit was made with is not stored: refitting would run it."""
+    folder = copied("linear")
+    change(folder, ("fit", "fields", "model"), "x")
+    with pytest.raises(StorageError, match="fit: Fit has no 'model'"):
         deeppqr.load(folder)
 
 

@@ -201,6 +201,22 @@ def test_the_lock_ends_with_its_process(tmp_path):
     assert [p.name for p in tmp_path.iterdir()] == ["run"]
 
 
+def test_a_leftover_that_somebody_else_took_first(tmp_path, monkeypatch):
+    """A new hidden name that another run takes for a leftover is given up for another one."""
+    real, taken = _files._lock, []
+
+    def lock(handle):
+        if not taken:
+            taken.append(handle)
+            return False
+        return real(handle)
+
+    monkeypatch.setattr(_files, "_lock", lock)
+    write_file(tmp_path / "a.csv")
+    assert taken
+    assert (tmp_path / "a.csv").read_text() == "new"
+
+
 def test_results_are_kept_where_they_can_be(tmp_path, monkeypatch):
     """Beside the name that was taken, or else in the folder for temporary files."""
     write_folder(tmp_path / "run-2")

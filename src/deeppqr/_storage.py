@@ -9,6 +9,7 @@ the folder.
 import hashlib
 import json
 import math
+import os
 import re
 import reprlib
 import warnings
@@ -372,13 +373,14 @@ class _Reader:
 
 def _read_header(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
-    if folder.is_file():
+    # Not `folder.is_file()`, which raises where a name is too long.
+    if os.path.isfile(folder):
         raise StorageError(
             f"{folder} is a file, and a saved fit is a folder: the one that "
             "`fit.save(folder)` or `deeppqr fit --out folder` wrote. To read decisions "
             f"use deeppqr.Panel.from_file({str(folder)!r}, ...)."
         )
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise StorageError(
             f"There is no folder {folder.name} in {folder.parent.resolve()}."
         )

@@ -59,7 +59,7 @@ def check_fields(cls: Any, values: dict[str, Any]) -> None:
     for name, entry in needed.items():
         absent = entry.default is MISSING and entry.default_factory is MISSING
         if absent and name not in values:
-            raise ValueError(f"the {name!r} of a {cls.__name__} is missing")
+            raise ValueError(f"the {name!r} of {cls.__name__} is missing")
     with jaxtyped("context"):  # pyright: ignore[reportGeneralTypeIssues]
         for name, value in values.items():
             expected: Any = needed[name].type
@@ -69,7 +69,7 @@ def check_fields(cls: Any, values: dict[str, Any]) -> None:
                 wanted = str(expected) if get_args(expected) else expected.__name__
                 wanted = re.sub(r"\b(\w+\.)+", "", wanted)
                 raise ValueError(
-                    f"{name!r} of a {cls.__name__} must be {wanted}, but it is "
+                    f"{name!r} of {cls.__name__} must be {wanted}, but it is "
                     f"{_described(value)}"
                 )
 

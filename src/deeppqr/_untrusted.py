@@ -99,7 +99,10 @@ def _check_entries(archive: ZipFile, size: int, *, compressed: bool) -> None:
 def _check_mentions(archive: ZipFile, size: int) -> None:
     """Raise if arrays are to be read so often that many copies of them would be made."""
     sizes = {entry.filename: entry.file_size for entry in archive.infolist()}
-    left, claimed = [json.loads(archive.read("schema.json"))], 0
+    schema, claimed = json.loads(archive.read("schema.json")), 0
+    if not isinstance(schema, dict):
+        raise ValueError("schema.json in it is no description of an estimator")
+    left: list[Any] = [schema]
     while left:
         node = left.pop()
         if isinstance(node, dict):
