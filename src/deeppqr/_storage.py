@@ -326,8 +326,10 @@ class _Reader:
 
     def _check_cells(self, known: Any, values: dict[str, Any]) -> None:
         """Raise unless tables have a row for each cell, which they are looked up by."""
-        cells = values.get("cells")
-        for entry in fields(known) if cells is not None else ():
+        if values.get("cells") is None:
+            return
+        cells = values["cells"]
+        for entry in fields(known):
             axes = getattr(entry.type, "dim_str", "").split()
             if axes[:1] == ["cell"] and len(values[entry.name]) != len(cells):
                 rows = len(values[entry.name])

@@ -180,7 +180,8 @@ def _refuse_other_content(path: Path) -> None:
         )
     except OSError as problem:
         raise DataError(f"{path} cannot be read: {problem.strerror}.") from problem
-    if foreign:
+    # Another run may have begun a study here while its files were looked at.
+    if foreign and not (path / "study.json").exists():
         raise DataError(f"{path} exists already and holds no study. Choose another folder.")
 
 
@@ -234,8 +235,10 @@ def _lock(file: Path) -> int:
         except OSError:
             # Some network file systems have no locks; runs there have to take turns.
             pass
-        os.ftruncate(handle, 0)
-        os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+        # Who holds it, for the message above; a full disk is found by what comes next.
+        with suppress(OSError):
+            os.ftruncate(handle, 0)
+            os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
         return handle
 
 
