@@ -14,7 +14,16 @@ sys.path.insert(0, str(ROOT / "benchmarks"))
 import house  # noqa: E402  # pyright: ignore[reportMissingImports]
 
 ORDER = (
-    *("_errors", "_shapes", "_stored", "_messages", "_random", "_files", "_stage_names"),
+    *(
+        "_errors",
+        "_shapes",
+        "_stored",
+        "_messages",
+        "_random",
+        "_files",
+        "_untrusted",
+        "_stage_names",
+    ),
     *("progress", "provenance", "metrics", "report"),
     *("panel", "learners", "mdp", "worlds", "datasets", "policy", "law", "anchor"),
     *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),

@@ -1,5 +1,7 @@
 """The exceptions and warnings that deeppqr raises."""
 
+from typing import Any
+
 
 class DeepPQRError(ValueError):
     """Base of all errors that deeppqr raises for wrong input or data."""
@@ -7,6 +9,15 @@ class DeepPQRError(ValueError):
 
 class DataError(DeepPQRError):
     """Data or arguments are invalid; the message says which and what to do."""
+
+
+class BadRows(DataError):
+    """Some rows cannot be used; `rows` is a mask of them, for callers that can go on
+    without."""
+
+    def __init__(self, message: str, rows: Any):
+        super().__init__(message)
+        self.rows = rows
 
 
 class AnchorNeverTaken(DeepPQRError):

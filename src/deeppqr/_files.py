@@ -1,55 +1,274 @@
-"""Atomic writing: files and folders appear when complete, and nothing is overwritten."""
+"""Atomic writing: outputs appear when complete, and nothing is overwritten.
 
+What is not complete yet has a hidden name and is locked by the process that writes it. The
+system drops the lock when the process ends, however it ends: a hidden name of ours that can
+be locked is what a killed process left, and the next output in the same folder removes it.
+"""
+
+import errno
+import hashlib
 import os
+import re
+import secrets
 import shutil
+import socket
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 from ._errors import StorageError
+
+try:
+    import fcntl
+except ImportError:  # Windows: leftovers stay, as nobody can tell whether they are alive
+    fcntl = None
+
+# The machine is part of the name: locks are seen within one machine, and on network file
+# systems not always beyond it, so that only its own leftovers are surely dead.
+_MACHINE = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
+_PARTIAL = re.compile(rf"\.deeppqr-{_MACHINE}-[0-9a-f]{{16}}(\.\w+)?")
+TRIAL = 65_536  # bytes; a fit takes about that, and a full disk refuses the first block
+_NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
+_TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR}
+_NUMBER = re.compile(r"os error (\d+)")
+_ADVICE = {
+    errno.ENOSPC: "Free some space, or choose another place.",
+    errno.EDQUOT: "Free some space, or choose another place.",
+    errno.EFBIG: "Choose a place that takes files of this size.",
+    errno.ENAMETOOLONG: "Choose a shorter name.",
+}
 
 
 @contextmanager
 def new_folder(folder: str | Path) -> Iterator[Path]:
     """A folder to write into, renamed to `folder` if the block ends without an error."""
-    folder = Path(folder)
-    refuse_existing(folder)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    # In the same folder, because a rename is atomic only within a file system.
-    partial = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    with _complete_or_absent(folder, "folder") as (path, partial):
         yield partial
-        partial.chmod(0o755)  # mkdtemp makes folders that only their owner can read
-        os.rename(partial, folder)
-    # BaseException, since an interrupt must not leave a partial folder either.
-    except BaseException:
-        shutil.rmtree(partial, ignore_errors=True)
-        raise
-
-
-def refuse_existing(path: Path) -> None:
-    """Raise if there is something at this path."""
-    if path.exists():
-        raise StorageError(
-            f"{path} exists already, and nothing is overwritten. Choose another name, or "
-            "remove it first."
-        )
+        for inside in [*partial.rglob("*"), partial]:
+            _sync(inside)
+        os.rename(partial, path)
 
 
 @contextmanager
-def new_file(path: Path) -> Iterator[Path]:
-    """A file to write to, renamed to `path` if the block ends without an error."""
-    refuse_existing(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(
-        prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent
-    )
-    os.close(handle)
-    partial = Path(name)
-    try:
+def new_file(path: str | Path) -> Iterator[Path]:
+    """A file to write to, which gets its name if the block ends without an error."""
+    with _complete_or_absent(path, "file") as (path, partial):
         yield partial
-        partial.chmod(0o644)
-        partial.rename(path)
+        _sync(partial)
+        try:
+            os.link(partial, path)  # a rename would replace what has appeared meanwhile
+        except OSError as problem:
+            if problem.errno not in _NO_LINKS:
+                raise
+            # File systems without hard links: take the name first, then fill it.
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+            os.replace(partial, path)
+
+
+@contextmanager
+def _complete_or_absent(path: Any, kind: str) -> Iterator[tuple[Path, Path]]:
+    """The path and a hidden name beside it, of which nothing is left after the block."""
+    path = as_path(path, kind)
+    refuse_existing(path)
+    made, partial, handle = [], None, None
+    try:
+        with explained(path):
+            there = _nearest_folder(path)
+            for parent in reversed(path.absolute().relative_to(there).parents[:-1]):
+                (there / parent).mkdir(exist_ok=True)
+                made.insert(0, there / parent)
+            remove_leftovers(path.parent)
+            suffix = path.suffix if kind == "file" else ""
+            partial, handle = _hidden(path.parent, suffix, folder=kind == "folder")
+            yield path, partial
+            _remove(partial)
+            _sync(path.parent)
+    # BaseException, since an interrupt must not leave a partial output either.
+    except BaseException:
+        if partial is not None:
+            _remove(partial)
+        for parent in made:
+            with suppress(OSError):
+                parent.rmdir()
+        raise
     finally:
-        partial.unlink(missing_ok=True)
+        if handle is not None:
+            os.close(handle)
+
+
+def as_path(value: Any, name: str) -> Path:
+    """The value as a path; `name` is the argument it was given for."""
+    text = os.fspath(value) if isinstance(value, (str, os.PathLike)) else None
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise StorageError(
+            f'`{name}` must be a path, such as "results/run", but it is {value!r}.'
+        )
+    return Path(text)
+
+
+def refuse_existing(path: Path) -> None:
+    """Raise if there is something at this path, be it a link that leads nowhere."""
+    with explained(path):
+        there = os.path.lexists(path) and os.lstat(path)
+    if there:
+        dangling = path.is_symlink() and not path.exists()
+        raise StorageError(
+            f"{path} exists already{' (a link that leads nowhere)' * dangling}, and "
+            "nothing is overwritten. Choose another name, or remove it first."
+        )
+
+
+def check_output(path: Any, name: str = "folder") -> Path:
+    """Raise, before any work is done, if nothing could be written at this path."""
+    path = as_path(path, name)
+    refuse_existing(path)
+    with explained(path):
+        there = _nearest_folder(path)
+        remove_leftovers(there)
+        longest = max(len(os.fsencode(part)) for part in path.parts)
+        if hasattr(os, "pathconf") and longest > os.pathconf(there, "PC_NAME_MAX"):
+            raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+        trial, handle = _hidden(there, "", folder=False)
+        try:
+            trial.write_bytes(bytes(TRIAL))
+        finally:
+            _remove(trial)
+            if handle is not None:
+                os.close(handle)
+    return path
+
+
+def written_somewhere(write: Callable[[Path], Any], path: Path) -> None:
+    """Write to `path`, or where that fails to another place, and say which in the error.
+
+    For results of long work, which must not be lost because of where they were to go.
+    """
+    try:
+        write(path)
+    except StorageError as problem:
+        for other in (_beside(path), _in_temporary_folder(path)):
+            try:
+                write(other)
+            except StorageError:
+                continue
+            raise StorageError(f"{problem} The result is kept: {other}") from problem
+        raise
+
+
+def _beside(path: Path) -> Path:
+    names = (path.with_name(f"{path.stem}-{i}{path.suffix}") for i in count(2))
+    return next(name for name in names if not os.path.lexists(name))
+
+
+def _in_temporary_folder(path: Path) -> Path:
+    return Path(tempfile.gettempdir()) / f"deeppqr-{secrets.token_hex(4)}" / path.name
+
+
+@contextmanager
+def explained(path: Path) -> Iterator[None]:
+    """Errors of the system as a sentence about `path`, which the system does not name."""
+    try:
+        yield
+    except OSError as problem:
+        if problem.errno in _TAKEN and os.path.lexists(path):
+            raise StorageError(
+                f"{path} has appeared meanwhile, and nothing is overwritten. Choose "
+                "another name."
+            ) from problem
+        # Polars writes the number into the text.
+        number = problem.errno or int((_NUMBER.findall(str(problem)) or [0])[0])
+        reason = os.strerror(number) if number else problem
+        advice = _ADVICE.get(number, "Choose another place.")
+        raise StorageError(f"{path} cannot be written: {reason}. {advice}") from problem
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove what killed processes of this user and this machine left in a folder."""
+    if fcntl is None:
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            if _PARTIAL.fullmatch(entry.name) and not entry.is_symlink():
+                with suppress(OSError):
+                    _remove_if_dead(Path(entry.path))
+
+
+def _remove_if_dead(partial: Path) -> None:
+    handle = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        ours = os.fstat(handle).st_uid == os.getuid()
+        if ours and _lock(handle):
+            _remove(partial)
+    finally:
+        os.close(handle)
+
+
+def _hidden(parent: Path, suffix: str, *, folder: bool) -> tuple[Path, int | None]:
+    """A new hidden file or folder, and the handle that locks it until it is closed."""
+    # In the same folder, because a rename is atomic only within a file system; not by
+    # `tempfile`, whose files and folders ignore the umask.
+    while True:
+        partial = parent / f".deeppqr-{_MACHINE}-{secrets.token_hex(8)}{suffix}"
+        if folder:
+            partial.mkdir()
+        else:
+            os.close(os.open(partial, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666))
+        if fcntl is None:
+            return partial, None
+        # Another process may have taken it for a leftover before it was locked.
+        with suppress(FileNotFoundError):
+            handle = os.open(partial, os.O_RDONLY)
+            try:
+                if _lock(handle) and os.path.samestat(os.fstat(handle), partial.stat()):
+                    return partial, handle
+            except FileNotFoundError:
+                pass
+            except OSError:  # a file system without locks: leftovers there stay
+                return partial, handle
+            os.close(handle)
+
+
+def _lock(handle: int) -> bool:
+    """Whether this open file is now locked by us; False if another one holds it."""
+    assert fcntl is not None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _nearest_folder(path: Path) -> Path:
+    """The innermost folder on the way to a path that is there already."""
+    there = next(each for each in path.absolute().parents if os.path.lexists(each))
+    if not there.is_dir():
+        raise StorageError(
+            f"{path} cannot be written: {there} is not a folder. Choose another place."
+        )
+    return there
+
+
+def _remove(partial: Path) -> None:
+    if partial.is_dir() and not partial.is_symlink():
+        shutil.rmtree(partial, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            partial.unlink()
+
+
+def _sync(path: Path) -> None:
+    """Have a file, or the names in a folder, on disk before the next step."""
+    if os.name == "nt" or path.is_symlink():
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    except OSError as problem:
+        # Some file systems cannot sync folders; a file that cannot be synced is not saved.
+        if not path.is_dir() or problem.errno not in (errno.EINVAL, *_NO_LINKS):
+            raise
+    finally:
+        os.close(handle)

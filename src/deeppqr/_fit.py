@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._errors import DataError
-from ._shapes import PerAction, PerRow
+from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from .anchor._value import AnchoredValue
 from .diagnostics._diagnostics import Diagnostics
+from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
@@ -23,6 +24,8 @@ from .reward._table import TableReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ._pqr import PQR
     from .counterfactual._changed import ChangedStates
     from .inference._bootstrap import Bootstrap
@@ -47,6 +50,8 @@ class Fit:
     """Settings, data, times and versions behind this fit. `reward` has each action's mean
     and 5 % and 95 % quantiles over the panel's states, where they are known; `rounds` is
     the number of iterations of the anchor's equation, None where it was solved directly."""
+    seen: SeenStates
+    """A sample of the states in the data, which `predict` compares others with."""
     model: "PQR | None" = field(default=None, metadata={TRANSIENT: True})
     """What it was fitted with; None once read from a folder."""
 
@@ -64,7 +69,10 @@ class Fit:
 
     def reward(self, states: Any) -> PerAction:
         """r(s, a) for every action; the anchor's column is its known reward."""
-        state = self.encoding.encode_any(states)
+        return self._reward_of(self.encoding.encode_any(states))
+
+    def _reward_of(self, state: States) -> PerAction:
+        """The reward at states as the panel holds them, categories as indicators."""
         return with_known(self.estimate, state, self.reward_function(state, self.estimate))
 
     def q(self, states: Any) -> PerAction:
@@ -78,6 +86,23 @@ class Fit:
     def log_policy(self, states: Any) -> PerAction:
         """log pi(a | s)."""
         return self.estimate.policy.log_prob(self.encoding.encode_any(states))
+
+    def predict(self, states: Any, *, bad_rows: str = "error") -> "pl.DataFrame":
+        """A table, one row per state: reward, Q and probability of each action, the value.
+
+        Its last column, `inside_data`, says whether a state is as near to one in the data
+        as units usually are to each other; elsewhere the figures are extrapolated.
+
+        Parameters
+        ----------
+        bad_rows
+            What becomes of rows that cannot be predicted, because a category was not in
+            the data, a value is missing or infinite, or a table lacks the state: an error,
+            or, with `"empty"`, rows without values.
+        """
+        from .report._predictions import predict
+
+        return predict(self, states, bad_rows)
 
     def standard_errors(self, states: Any) -> PerAction:
         """Standard errors of the rewards, (row, action); zero for the anchor.

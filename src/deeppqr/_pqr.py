@@ -21,6 +21,7 @@ from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem
 from .diagnostics._diagnostics import diagnose
 from .diagnostics._identification import check_identified, warn_of_weak_overlap
+from .diagnostics._support import SeenStates
 from .learners._row_threads import row_threads
 from .mdp._law import Law
 from .mdp._tabular import check_preferences
@@ -214,6 +215,7 @@ class PQR:
             diagnostics,
             _stage_notes(policy_fit, solution, reward_fit.note),
             self._provenance(panel, clock, solution, with_known(value, panel.state, raw)),
+            SeenStates.of(panel),
             self,
         )
 

@@ -9,7 +9,9 @@ the folder.
 import hashlib
 import json
 import math
+import os
 import re
+import reprlib
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
@@ -24,14 +26,20 @@ from safetensors.numpy import load_file as load_arrays
 from safetensors.numpy import save as save_arrays
 
 from . import _pqr as _pqr  # registers every class that a fit can be made of
-from ._errors import StorageError
-from ._files import new_folder
+from ._errors import DeepPQRError, StorageError
+from ._files import as_path, new_folder
 from ._fit import Fit
-from ._stored import ROLE, TRANSIENT, find_stored, is_stored
+from ._stored import ROLE, TRANSIENT, check_fields, find_stored, is_stored
+from ._untrusted import check_archive, read_json
+from .mdp._tabular import check_preferences
 
 # Raised by every change of what is stored; folders of other versions are refused.
-FORMAT, VERSION = "deeppqr-fit", 3
+FORMAT, VERSION = "deeppqr-fit", 4
 AGAIN = "Copy or save the fit again."
+PROBES = 500  # states of the data that are predicted for, to see whether the parts agree
+ARRAYS = "arrays.safetensors"
+# What parts of a fit hold a copy of; a copy that differs would be used without a word.
+SHARED = ("anchor", "discount", "num_actions")
 
 
 def save(fit: Fit, folder: str | Path) -> Path:
@@ -68,8 +76,11 @@ def load(
     were functions; `reward_features` are the `features` that a reward was known to be
     linear in.
     """
-    folder = Path(folder)
-    header = _read_header(folder)
+    folder = as_path(folder, "folder")
+    try:
+        header = _read_header(folder)
+    except RecursionError:
+        raise _damaged(folder, "its lists are nested too deeply") from None
     functions = {
         "anchor_reward": anchor_reward,
         "policy": policy,
@@ -78,13 +89,16 @@ def load(
     }
     reader = _Reader(folder, header, {k: f for k, f in functions.items() if f is not None})
     try:
-        fit = reader.unpack(header["fit"])
-    except (KeyError, TypeError, IndexError, AttributeError) as problem:
-        raise StorageError(
-            f"{folder / 'model.json'} is damaged ({problem!r}). {AGAIN}"
-        ) from problem
-    if not isinstance(fit, Fit):
-        raise StorageError(f"{folder} holds no fit, but a {type(fit).__name__}.")
+        fit = reader.unpack(header["fit"], "fit")
+        if not isinstance(fit, Fit):
+            raise StorageError(f"{folder} holds no fit, but a {type(fit).__name__}.")
+        _check_agreement(fit, reader.shared)
+        if not reader.used:  # functions may be slow, or know the states of the data only
+            _check_predictions(fit)
+    except RecursionError:
+        raise _damaged(folder, "its parts are nested too deeply") from None
+    except _Damage as problem:
+        raise _damaged(folder, str(problem)) from problem
     # An argument without effect is a mistake: the fit would not use the function given.
     unused = sorted(set(reader.functions) - reader.used)
     if unused:
@@ -93,6 +107,67 @@ def load(
             "stored whole, so leave that argument out."
         )
     return fit
+
+
+class _Damage(ValueError):
+    """What is wrong with the tree of a fit; `load` names the file and what to do."""
+
+
+def _damaged(folder: Path, problem: str) -> StorageError:
+    return StorageError(f"{folder / 'model.json'} is damaged: {problem}. {AGAIN}")
+
+
+def _check_agreement(fit: Fit, shared: list[tuple[str, str, Any]]) -> None:
+    """Raise unless labels, states and settings are possible and the same everywhere."""
+    value, num_actions = fit.estimate, len(fit.actions)
+    try:
+        check_preferences(value.discount, value.temperature)
+    except DeepPQRError as problem:
+        raise _Damage(str(problem).rstrip(".")) from None
+    if not 0 <= value.anchor < num_actions:
+        raise _Damage(f"the anchor is action {value.anchor} of {num_actions} actions")
+    whole = {"anchor": value.anchor, "discount": value.discount, "num_actions": num_actions}
+    for path, name, found in shared:
+        if found is not None and found != whole[name]:
+            raise _Damage(f"{path}.{name} is {found}, and the fit's is {whole[name]}")
+    width, seen = len(fit.encoding.feature_names), fit.seen
+    if seen.state.shape[1] != width or not len(seen.state):
+        raise _Damage(f"fit.seen.state has shape {seen.state.shape}, not (rows, {width})")
+    if not (np.isfinite(seen.state).all() and (seen.scale > 0).all()):
+        raise _Damage("fit.seen must hold finite states and positive scales, and does not")
+
+
+def _check_predictions(fit: Fit) -> None:
+    """Raise if the parts do not fit together: now, and not at the first prediction."""
+    seen = fit.seen.state
+    state = seen[:: -(-len(seen) // PROBES)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            shapes = [
+                np.shape(table)
+                for table in (
+                    fit.estimate(state).q,
+                    fit._reward_of(state),
+                    fit.estimate.policy.log_prob(state),
+                )
+            ]
+    # A state can lie outside a table, which is no damage.
+    except DeepPQRError:
+        return
+    except Exception as problem:
+        raise _Damage(
+            "its parts do not fit together: a prediction at a state of the data ends in "
+            f"{type(problem).__name__}: {_first_line(problem)}"
+        ) from problem
+    expected = (len(state), len(fit.actions))
+    if any(shape != expected for shape in shapes):
+        shape = next(shape for shape in shapes if shape != expected)
+        raise _Damage(f"a prediction has shape {shape} where {expected} is expected")
+
+
+def _first_line(problem: Exception) -> str:
+    return (str(problem).strip().splitlines() or ["no reason given"])[0][:200].rstrip(".")
 
 
 @dataclass
@@ -159,13 +234,13 @@ class _Parts:
 
 def _write_parts(folder: Path, parts: _Parts) -> None:
     # Not `save_file`, whose files only their owner may read, whatever the umask.
-    (folder / "arrays.safetensors").write_bytes(save_arrays(parts.arrays))
+    (folder / ARRAYS).write_bytes(save_arrays(parts.arrays))
     for name, data in parts.estimators.items():
         (folder / name).write_bytes(data)
 
 
 def _files(parts: _Parts) -> list[str]:
-    return ["arrays.safetensors", *parts.estimators]
+    return [ARRAYS, *parts.estimators]
 
 
 @dataclass
@@ -177,9 +252,12 @@ class _Reader:
     functions: dict[str, Any]
     arrays: dict[str, np.ndarray] = field(init=False)
     used: set[str] = field(default_factory=set)
+    estimators: dict[str, Any] = field(default_factory=dict)
+    shared: list[tuple[str, str, Any]] = field(default_factory=list)
+    """Where the fields `SHARED` stand, and what they hold."""
 
     def __post_init__(self):
-        for name, digest in dict(self.header.get("sha256", {})).items():
+        for name, digest in self.header["sha256"].items():
             # A name with a slash or dots could point outside the folder.
             if not re.fullmatch(r"[A-Za-z0-9]+\.(safetensors|skops)", name):
                 raise StorageError(f"{self.folder} names a file {name!r}; refused.")
@@ -192,42 +270,79 @@ class _Reader:
                     f"{self.folder / name} is damaged: its checksum is not the one in "
                     f"model.json. {AGAIN}"
                 )
+        if ARRAYS not in self.header["sha256"]:
+            raise _damaged(self.folder, f'"sha256" does not name {ARRAYS}')
         try:
-            self.arrays = load_arrays(self.folder / "arrays.safetensors")
-        except (SafetensorError, OSError) as problem:
+            self.arrays = load_arrays(self.folder / ARRAYS)
+        # KeyError: types of numbers that NumPy does not have.
+        except (SafetensorError, OSError, KeyError, ValueError) as problem:
             raise StorageError(
-                f"{self.folder / 'arrays.safetensors'} cannot be read: {problem}"
+                f"{self.folder / ARRAYS} cannot be read: {problem}. {AGAIN}"
             ) from problem
 
-    def unpack(self, node: Any) -> Any:
+    def unpack(self, node: Any, path: str) -> Any:
+        """The value that a node of the tree stands for; `path` is where it stands."""
+        if isinstance(node, list) or node == {}:
+            raise _Damage(f"{path} is {reprlib.repr(node):.80}, which is no value of a fit")
         if not isinstance(node, dict):
             return node
         ((kind, content), *rest) = node.items()
-        if kind == "float":
+        if kind == "class" and isinstance(content, str):
+            return self._unpack_instance(content, dict(rest).get("fields"), path)
+        expected = {"array": str, "tuple": list, "dict": dict, "function": str}
+        if kind == "float" and content in ("nan", "inf", "-inf"):
             return float(content)
+        if kind == "skops" and isinstance(content, str):
+            return self._unpack_estimator(content)
+        if not isinstance(content, expected.get(kind, ())):
+            raise _Damage(f"{path} is {reprlib.repr(node):.80}, which is no value of a fit")
         if kind == "array":
+            if content not in self.arrays:
+                raise _Damage(f"{path} asks for the array {content!r}, which is not there")
             return self.arrays[content]
         if kind == "tuple":
-            return tuple(self.unpack(item) for item in content)
+            return tuple(self.unpack(each, f"{path}.{i}") for i, each in enumerate(content))
         if kind == "dict":
-            return {name: self.unpack(item) for name, item in content.items()}
-        if kind == "class":
-            known = find_stored(content)
-            if known is None:
-                raise StorageError(
-                    f"{self.folder} names the class {content!r}, which no fit is made of."
-                )
-            values = {k: self.unpack(item) for k, item in dict(rest)["fields"].items()}
-            return known(**values)
-        if kind == "skops":
-            return self._unpack_estimator(content)
-        if kind == "function":
-            return self._function(content)
-        raise KeyError(kind)
+            return {k: self.unpack(each, f"{path}.{k}") for k, each in content.items()}
+        return self._function(content)
+
+    def _unpack_instance(self, name: str, packed: Any, path: str) -> Any:
+        known = find_stored(name)
+        if known is None:
+            raise StorageError(
+                f"{self.folder} names the class {name!r}, which no fit is made of."
+            )
+        if not isinstance(packed, dict):
+            raise _Damage(f"{path} has no fields")
+        values = {k: self.unpack(each, f"{path}.{k}") for k, each in packed.items()}
+        try:
+            check_fields(known, values)
+            self._check_cells(known, values)
+            instance = known(**values)
+        except (ValueError, TypeError) as problem:
+            raise _Damage(f"{path}: {_first_line(problem)}") from problem
+        self.shared += [(path, each, values[each]) for each in SHARED if each in values]
+        return instance
+
+    def _check_cells(self, known: Any, values: dict[str, Any]) -> None:
+        """Raise unless tables have a row for each cell, which they are looked up by."""
+        if values.get("cells") is None:
+            return
+        cells = values["cells"]
+        for entry in fields(known):
+            axes = getattr(entry.type, "dim_str", "").split()
+            if axes[:1] == ["cell"] and len(values[entry.name]) != len(cells):
+                rows = len(values[entry.name])
+                raise ValueError(f"{entry.name!r} has {rows} rows for {len(cells)} cells")
 
     def _unpack_estimator(self, name: str) -> Any:
         if name not in self.header["sha256"]:
             raise StorageError(f"{self.folder} names a part {name!r} without a checksum.")
+        if name not in self.estimators:
+            self.estimators[name] = self._read_estimator(name)
+        return self.estimators[name]
+
+    def _read_estimator(self, name: str) -> Any:
         stored, here = self.header["scikit-learn"], version("scikit-learn")
         if stored != here:
             warnings.warn(
@@ -236,9 +351,12 @@ class _Reader:
                 stacklevel=2,
             )
         try:
+            check_archive(self.folder / name)
             return skops.io.load(self.folder / name)
         except Exception as problem:
-            raise StorageError(f"{self.folder / name} was refused: {problem}") from problem
+            raise StorageError(
+                f"{self.folder / name} was refused: {_first_line(problem)}. {AGAIN}"
+            ) from problem
 
     def _function(self, role: str) -> Callable:
         if role not in self.functions:
@@ -257,13 +375,14 @@ class _Reader:
 
 def _read_header(folder: Path) -> dict[str, Any]:
     path = folder / "model.json"
-    if folder.is_file():
+    # Not `folder.is_file()`, which raises where a name is too long.
+    if os.path.isfile(folder):
         raise StorageError(
             f"{folder} is a file, and a saved fit is a folder: the one that "
             "`fit.save(folder)` or `deeppqr fit --out folder` wrote. To read decisions "
             f"use deeppqr.Panel.from_file({str(folder)!r}, ...)."
         )
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise StorageError(
             f"There is no folder {folder.name} in {folder.parent.resolve()}."
         )
@@ -273,11 +392,9 @@ def _read_header(folder: Path) -> dict[str, Any]:
             "`fit.save(folder)` or `deeppqr fit --out folder` do."
         )
     try:
-        header = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as problem:
-        raise StorageError(
-            f"{path} is damaged: it is no JSON ({problem}). {AGAIN}"
-        ) from problem
+        header = read_json(path)
+    except (ValueError, OSError) as problem:
+        raise _damaged(folder, str(problem)) from problem
     if not isinstance(header, dict) or header.get("format") != FORMAT:
         raise StorageError(
             f"{folder} was not written by deeppqr: model.json does not say "
@@ -289,6 +406,11 @@ def _read_header(folder: Path) -> dict[str, Any]:
             f"({version('deeppqr')}) reads version {VERSION}. Read it with the deeppqr "
             f"that wrote it ({header.get('deeppqr')}), or fit and save again with this one."
         )
+    digests = header.get("sha256")
+    if not isinstance(digests, dict) or not {str} >= set(map(type, digests.values())):
+        raise _damaged(folder, '"sha256" is no table of checksums')
+    if not isinstance(header.get("scikit-learn"), str) or "fit" not in header:
+        raise _damaged(folder, 'it has no "fit", or not the version of "scikit-learn"')
     # Against accidents, not attacks: whoever changes the file can recompute it.
     if header != sealed(header):
         raise StorageError(

@@ -60,14 +60,22 @@ def run_study(
     values = complete_settings(study, settings or {})
     tasks = study.tasks(values)
     _refuse_repeated(tasks)
-    store = StudyFolder.open(folder, study, values)
+    with StudyFolder.open(folder, study, values) as store:
+        _run_pending(study, store, tasks, say, executor or Here())
+        return _conclude(study, store, tasks, values)
+
+
+def _run_pending(
+    study: Study, store: StudyFolder, tasks: list[Task], say, executor: Executor
+) -> None:
+    """Run the tasks that have no record yet, and keep each as soon as it ends."""
     pending = [task for task in tasks if store.finished(task) is None]
     done = len(tasks) - len(pending)
     say(f"{study.name}: {len(tasks)} tasks, {done} finished already, in {store.path}")
     changed = store.versions_since()
     if pending and changed:
         say(f"this folder was begun under other versions: {'; '.join(changed)}")
-    results = (executor or Here()).run(_task_function(study), pending)
+    results = executor.run(_task_function(study), pending)
     with closing(results), track(study.name, len(pending)) as progress:
         for position, record in results:
             task = pending[position]
@@ -78,7 +86,6 @@ def run_study(
             done += 1
             state = record.get("error") or f"{record['seconds']:.1f} s"
             say(f"[{done}/{len(tasks)}] {task.name}: {state}")
-    return _conclude(study, store, tasks, values)
 
 
 @dataclass(frozen=True)

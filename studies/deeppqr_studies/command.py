@@ -5,11 +5,8 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-import signal
 import sys
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +32,7 @@ def main(words: Sequence[str]) -> None:
         return
     if arguments.study is None:
         raise DeepPQRError(f"study: name one of {sorted(STUDIES)}, or ask with --list.")
-    with show(not arguments.quiet and sys.stderr.isatty()):
+    with show(not arguments.quiet and sys.stderr is not None and sys.stderr.isatty()):
         _run(arguments)
 
 
@@ -77,7 +74,9 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments, **settings):
         super().__init__(*arguments, **settings)
-        self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+        self._negative_number_matcher = re.compile(
+            r"^-((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|inf|nan)$"
+        )
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -91,7 +90,7 @@ def _run(arguments: argparse.Namespace) -> None:
     settings = {name: getattr(arguments, name) for name in all_options(study)}
     try:
         # JAX has not started yet: it too will use one thread, as in other processes.
-        with single_thread(), _termination_interrupts():
+        with single_thread():
             outcome = run_study(study, folder, settings, say, executor)
     except KeyboardInterrupt:
         raise KeyboardInterrupt(
@@ -113,24 +112,6 @@ def _contents(folder: Path) -> str:
     files = [path.name for path in sorted(folder.iterdir()) if path.suffix in TEXT_FILES]
     counted = [f"{figures} figure{'s' * (figures > 1)} (PNG, PDF)"] if figures else []
     return ", ".join(files + counted)
-
-
-@contextmanager
-def _termination_interrupts() -> Iterator[None]:
-    """SIGTERM, which batch systems send before they kill, ends a study as Ctrl-C does."""
-
-    def interrupt(number, frame):
-        raise KeyboardInterrupt
-
-    # Python allows signal handlers in the main thread only.
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def _same_command(study: Study, folder: Path, settings: dict[str, Any], executor: str):

@@ -217,7 +217,7 @@ def outside_by_hand(panel: Panel, states: np.ndarray, unit: np.ndarray, step: in
 @pytest.mark.parametrize("step", [1, 4])
 def test_how_many_states_are_outside(fit, panel, monkeypatch, step):
     """Also where only some rows are looked at."""
-    monkeypatch.setattr(_support, "MAX_ROWS", len(panel) // step)
+    monkeypatch.setattr("deeppqr.diagnostics._support.MAX_ROWS", len(panel) // step)
     found = fit.counterfactual(panel, {"x": [1.0, 2.0, 2.5, 3.0]})
     shares = [support.outside for support in found.support]
     assert sum(0 < share < 1 for share in shares[1:]) > 1

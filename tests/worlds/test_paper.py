@@ -165,9 +165,9 @@ def test_messages():
         world.q(np.zeros((2, 4)))
     with pytest.raises(DataError, match=r"box \[-3, 3\]\^3, but row 1 does not"):
         world.q(np.array([[0.0, 0, 0], [4, 0, 0]]))
-    with pytest.raises(DataError, match="`p` must be at least 1"):
+    with pytest.raises(DataError, match="`p` must be a whole number, 1 to 21,201"):
         PaperWorld(p=0)
-    with pytest.raises(DataError, match="`premium` must be finite"):
+    with pytest.raises(DataError, match="`premium` must be a number between"):
         PaperWorld(premium=np.inf)
     with pytest.raises(DataError, match="`discount` must lie in"):
         PaperWorld(discount=1.0)

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from .._errors import DataError
-from .._files import new_file, refuse_existing
+from .._errors import DataError, StorageError
+from .._files import check_output, new_file, written_somewhere
 
 
 def add_common(parser: argparse.ArgumentParser, *, seed: int = 0) -> None:
@@ -33,17 +33,27 @@ def say(arguments: argparse.Namespace, text: str) -> None:
 
 def write_table(frame, path: Path) -> None:
     """Write a polars DataFrame as CSV or Parquet, by the file's ending."""
-    check_table_name(path)
+    written_somewhere(lambda where: _write(frame, where), path)
+
+
+def _write(frame, path: Path) -> None:
+    from polars.exceptions import PolarsError
+
     # Written under a temporary name first, so that an interrupt leaves no partial file.
     with new_file(path) as partial:
-        if path.suffix.lower() == ".csv":
-            frame.write_csv(partial)
-        else:
-            frame.write_parquet(partial)
+        try:
+            if path.suffix.lower() == ".csv":
+                frame.write_csv(partial)
+            else:
+                frame.write_parquet(partial)
+        except PolarsError as problem:
+            raise StorageError(
+                f"{path} cannot be written: {str(problem).splitlines()[0]}."
+            ) from problem
 
 
 def check_table_name(path: Path) -> None:
     """Raise, before any work is done, if the output cannot be written."""
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise DataError(f"--out must end in .csv or .parquet, but it is {path}.")
-    refuse_existing(path)
+    check_output(path, "--out")

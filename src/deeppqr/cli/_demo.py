@@ -7,7 +7,7 @@ from typing import Any
 
 import deeppqr
 
-from .._files import new_folder, refuse_existing
+from .._files import check_output, new_folder
 from ._common import add_common, named, say
 
 
@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> None:
     from ..report._figures import scatter_rewards
 
     folder, seed = arguments.out or _free_name(), arguments.seed
-    refuse_existing(folder)
+    check_output(folder, "--out")
     world = deeppqr.worlds.PaperWorld(**named(arguments, ("p", "reward_scale", "seed")))
     with new_folder(folder) as partial:
         say(

@@ -8,7 +8,7 @@ from typing import Any
 import deeppqr
 
 from .._errors import DataError
-from .._files import refuse_existing
+from .._files import check_output, written_somewhere
 from .._messages import did_you_mean
 from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
 from ._common import add_common, named, say
@@ -74,7 +74,7 @@ def register(jobs) -> None:
 
 def run(arguments: argparse.Namespace) -> None:
     # Before the fit, which may take minutes.
-    refuse_existing(arguments.out)
+    check_output(arguments.out, "--out")
     panel = deeppqr.Panel.from_file(arguments.data, **named(arguments, COLUMNS))
     model = deeppqr.PQR(
         anchor=find_label(panel.actions, arguments.anchor),
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> None:
         **named(arguments, SETTINGS),
     )
     fit = model.fit(panel)
-    fit.save(arguments.out)
+    written_somewhere(fit.save, arguments.out)
     say(arguments, fit.summary())
     say(arguments, f"Fit written to {arguments.out}")
 

@@ -7,7 +7,9 @@ exits with 130, as a shell reports it. Files are complete or absent in either ca
 import argparse
 import os
 import re
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -16,40 +18,49 @@ from importlib.metadata import entry_points, version
 from .._errors import DeepPQRError
 from ..progress import show
 from . import _demo, _fit, _predict, _simulate
+from ._output import complain, lasting_output, on_terminal
 
 JOBS = (_demo, _fit, _predict, _simulate)
 # Entry points that add subcommands: functions of the arguments after their name.
 GROUP = "deeppqr.commands"
+INTERRUPTED = 130
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     words = list(sys.argv[1:] if arguments is None else arguments)
+    with lasting_output():
+        status = _status(words)
+    if status == INTERRUPTED and arguments is None:
+        # Not sys.exit: a JAX computation may still run in a thread, and unloading the
+        # library under it crashes.
+        os._exit(status)
+    return status
+
+
+def _status(words: list[str]) -> int:
     try:
-        # Handed on before parsing: the studies' package has a parser of its own.
-        if words[:1] == ["study"]:
-            _run_study(words[1:])
-        else:
-            parsed = _parser().parse_args(words)
-            with show(not parsed.quiet and sys.stderr.isatty()), _plain_warnings():
-                parsed.run(parsed)
+        with _termination_interrupts():
+            # Handed on before parsing: the studies' package has a parser of its own.
+            if words[:1] == ["study"]:
+                _run_study(words[1:])
+            else:
+                parsed = _parser().parse_args(words)
+                with show(not parsed.quiet and on_terminal()), _plain_warnings():
+                    parsed.run(parsed)
     except DeepPQRError as problem:
-        print(f"deeppqr: {problem}", file=sys.stderr)
+        complain(str(problem))
         return 2
     except OSError as problem:
-        print(
-            f"deeppqr: {problem.strerror or problem}: {problem.filename}", file=sys.stderr
-        )
+        where = f": {problem.filename}" if problem.filename is not None else ""
+        complain(f"{problem.strerror or problem}{where}")
+        return 2
+    except MemoryError as problem:
+        complain(f"There is not enough memory. {problem}".rstrip())
         return 2
     except KeyboardInterrupt as stop:
-        what = str(stop) or "interrupted; nothing was written."
-        print(f"deeppqr: {what}", file=sys.stderr, flush=True)
-        if arguments is None:
-            # Not sys.exit: a JAX computation may still run in a thread, and unloading
-            # the library under it crashes.
-            sys.stdout.flush()
-            os._exit(130)
-        return 130
+        complain(str(stop) or "interrupted; nothing was written.")
+        return INTERRUPTED
     return 0
 
 
@@ -62,6 +73,24 @@ def _plain_warnings() -> Iterator[None]:
         yield
     finally:
         warnings.formatwarning = before
+
+
+@contextmanager
+def _termination_interrupts() -> Iterator[None]:
+    """SIGTERM, which batch systems send before they kill, ends a job as Ctrl-C does."""
+
+    def interrupt(number, frame):
+        raise KeyboardInterrupt
+
+    # Python allows signal handlers in the main thread only.
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -95,4 +124,6 @@ class _Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments, **settings):
         super().__init__(*arguments, **settings)
-        self._negative_number_matcher = re.compile(r"^-(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$")
+        self._negative_number_matcher = re.compile(
+            r"^-((\d+\.?\d*|\.\d+)([eE][-+]?\d+)?|inf|nan)$"
+        )

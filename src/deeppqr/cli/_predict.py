@@ -6,6 +6,7 @@ from pathlib import Path
 import deeppqr
 
 from .._errors import DataError
+from .._messages import counted
 from ._common import add_quiet, check_table_name, say, write_table
 
 
@@ -14,37 +15,40 @@ def register(jobs) -> None:
     parser.add_argument("fit", type=Path, help="folder written by `deeppqr fit`")
     parser.add_argument("states", type=Path, help="CSV or Parquet file with the states")
     parser.add_argument("--out", type=Path, required=True, help="CSV or Parquet to write")
+    parser.add_argument(
+        "--bad-rows",
+        choices=("error", "empty"),
+        default="error",
+        help="rows with an unseen category or a missing value: an error, or left empty",
+    )
     add_quiet(parser)
     parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> None:
-    import numpy as np
-    import polars as pl
-
     from ..panel._file import read_file
+    from ..report._predictions import INSIDE
 
     check_table_name(arguments.out)
     fit = deeppqr.load(arguments.fit)
     states = read_file(arguments.states)
-    tables = {
-        "reward": fit.reward(states),
-        "q": fit.q(states),
-        "prob": np.exp(fit.log_policy(states)),
-    }
-    columns = {
-        f"{name}_{label}": table[:, index]
-        for name, table in tables.items()
-        for index, label in enumerate(fit.actions)
-    }
-    columns["value"] = fit.value(states)
+    predicted = fit.predict(states, bad_rows=arguments.bad_rows)
     # Predictions are added to the given columns; none of these may be overwritten.
-    taken = [name for name in columns if name in states.columns]
+    taken = [name for name in predicted.columns if name in states.columns]
     if taken:
         raise DataError(
             f"{arguments.states} has a column {taken[0]!r} already, which the predictions "
             f"would replace ({len(taken)} such columns: {taken}). Rename it first."
         )
-    predicted = pl.DataFrame(columns)
     write_table(states.with_columns(predicted.get_columns()), arguments.out)
-    say(arguments, f"{len(states):,} states predicted, written to {arguments.out}")
+    say(arguments, f"{counted(len(states), 'state')} predicted, written to {arguments.out}")
+    inside = predicted[INSIDE]
+    if inside.null_count():
+        rows = counted(inside.null_count(), "row")
+        say(arguments, f"{rows} could not be predicted and left empty")
+    if not inside.all():
+        rows = counted(int((~inside).sum()), "state")
+        say(
+            arguments,
+            f"{rows} outside the data ({INSIDE} is false there): figures are extrapolated",
+        )

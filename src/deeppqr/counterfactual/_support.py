@@ -5,19 +5,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._shapes import PerRow, States
-from ..learners._scaling import spread
+from .._shapes import States
+from ..diagnostics._support import SeenStates
 from ..panel._panel import Panel
 
-# These decide what is printed beside a result, and no result. A state is outside the data
-# if it is farther from every unit's states than 99 % of states are from another unit's.
-# Scenarios with more than a tenth of such states are marked "watch", with more than half
-# "outside". Rows within a quarter of a standard deviation of a new value count as having
-# it; at half of one, about twice as many rows do.
-USUAL = 0.99
+# These decide what is printed beside a result, and no result. Scenarios with more than a
+# tenth of their states outside the data are marked "watch", with more than half "outside".
+# Rows within a quarter of a standard deviation of a new value count as having it; at half
+# of one, about twice as many rows do.
 WATCH, OUTSIDE = 0.1, 0.5
 NEAR = 0.25
-MAX_ROWS = 5_000  # states that distances are taken to; a k-d tree over more takes longer
 
 
 @dataclass(frozen=True)
@@ -49,32 +46,10 @@ def find_support(
     panel: Panel, start: States, scenarios: Iterable[States]
 ) -> Iterator[Support]:
     """The support of each scenario, in which some columns of `start` have changed."""
-    from scipy.spatial import cKDTree
-
-    scale = spread(panel.state)
-    step = max(1, len(panel) // MAX_ROWS)
-    seen, unit = panel.state[::step] / scale, panel.unit[::step]
-    tree = cKDTree(seen)
-    usual = np.quantile(_from_others(tree, seen, unit), USUAL)
+    seen = SeenStates.of(panel)
     for states in scenarios:
-        away = tree.query(states / scale)[0]
-        # Unchanged states lie at exactly these distances; rounding must not count.
-        outside = float(np.mean(away > usual * (1 + 1e-9)))
-        yield Support(outside, _rows_near(panel, start, states, scale))
-
-
-def _from_others(tree, seen: np.ndarray, unit: np.ndarray) -> PerRow:
-    """How far each state is from the nearest of another unit, or row where there is one
-    unit only."""
-    if len(np.unique(unit)) == 1:
-        unit = np.arange(len(unit))
-    most = int(np.bincount(unit).max()) + 1
-    distance, neighbour = tree.query(seen, k=min(most, len(seen)))
-    if distance.ndim == 1:
-        return distance
-    other = unit[neighbour] != unit[:, None]
-    # One more neighbour than the largest unit has rows: at least one is another unit's.
-    return np.where(other, distance, np.inf).min(axis=1)
+        outside = float(np.mean(~seen.inside(states)))
+        yield Support(outside, _rows_near(panel, start, states, seen.scale))
 
 
 def _rows_near(panel: Panel, start, states, scale: np.ndarray) -> int:

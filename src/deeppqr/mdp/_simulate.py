@@ -18,6 +18,9 @@ from .._random import check_seed
 from .._shapes import Codes
 from ..panel._panel import Panel
 
+# Decisions in one simulation: each takes 50 bytes and more until it is in a panel.
+MAX_STEPS = 100_000_000
+
 ActionValues = Callable[[np.ndarray], np.ndarray]
 """From states to one column per action."""
 
@@ -71,8 +74,22 @@ def generator(seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
+def check_count(
+    name: str, value: Any, *, least: int = 1, most: float = np.inf, why: str = ""
+) -> None:
+    """Raise unless the value is a whole number between the two; `why` explains `most`."""
+    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
+    if not whole or not least <= value <= most:
+        above = f"{least} or more" if most == np.inf else f"{least:,} to {most:,}"
+        raise DataError(
+            f"`{name}` must be a whole number, {above}, but it is {value!r}.{why}"
+        )
+
+
 def split_steps(steps: int, units: int) -> int:
     """Steps per unit, refusing a total that does not divide."""
+    for name, value in (("steps", steps), ("units", units)):
+        check_count(name, value, most=MAX_STEPS)
     if units < 1 or steps < units or steps % units:
         raise DataError(
             f"`steps` is the total over all units and must be a multiple of `units`, but "

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._errors import DataError
+from .._errors import BadRows
 from .._messages import counted
 from .._shapes import Codes, PerRow, States
 from .._stored import stored
@@ -59,12 +59,13 @@ class Cells:
         cell = self.locate(state)
         if (cell < 0).any():
             row = int(np.flatnonzero(cell < 0)[0])
-            raise DataError(
+            raise BadRows(
                 f"A tabular fit knows {counted(len(self), 'state')}, and row {row}, "
                 f"{np.array2string(state[row], precision=4)}, is none of them "
                 f"({counted(int((cell < 0).sum()), 'row')} in all). Predict at observed "
                 'states, or fit with policy="logit", anchor_value="averager" and '
-                'reward="linear", which generalise across states.'
+                'reward="linear", which generalise across states.',
+                cell < 0,
             )
         return cell
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from .._errors import DataError
+from .._errors import BadRows, DataError
 from .._messages import counted, did_you_mean, plain
 from .._shapes import States
 from .._stored import stored
@@ -136,14 +136,16 @@ class Encoding:
 
     def encode_any(self, states: Any) -> States:
         """Encode the states of a prediction: a frame, or an array of raw columns."""
+        return self.encode(self.read(states))
+
+    def read(self, states: Any) -> dict[str, Column]:
+        """The columns of the states of a prediction, not encoded yet."""
         from ._columns import columns_of_array, is_frame, read_columns
 
         coded = {column.name for column in self.columns if column.kind == "categorical"}
         if is_frame(states):
-            columns = read_columns(states, self.names, role="state", categorical=coded)
-        else:
-            columns = columns_of_array(states, self.names, categorical=coded)
-        return self.encode(columns)
+            return read_columns(states, self.names, role="state", categorical=coded)
+        return columns_of_array(states, self.names, categorical=coded)
 
     def decode(self, matrix: States) -> np.ndarray:
         """The user's columns back: float64 if all are numeric, objects otherwise.
@@ -190,12 +192,13 @@ def _encode_column(spec, name, values, block, describe_row, missing_allowed) -> 
         if unseen.any():
             row = int(np.flatnonzero(unseen)[0])
             known = ", ".join(repr(level) for level in spec.categories[:8])
-            raise DataError(
+            raise BadRows(
                 f"State column {name!r} has the category {plain(values[row])} in "
                 f"{describe_row(row)}, which was not in the data the encoding was "
                 f"learned from ({counted(int(unseen.sum()), 'such row')}). Known "
                 f"categories: {known}{', ...' if len(spec.categories) > 8 else ''}. Drop "
-                "these rows or map them to a known category."
+                "these rows or map them to a known category.",
+                unseen,
             )
         block[:] = codes[:, None] == np.arange(1, len(spec.categories))
     else:
@@ -258,10 +261,11 @@ def refuse_rows(
     """Raise where rows are wrong, with the first one, what it has, and their number."""
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
-        raise DataError(
+        raise BadRows(
             f"{expected}, but {describe_row(row)} has "
             f"{found if isinstance(found, str) else plain(found[row])} "
-            f"({counted(int(wrong.sum()), 'row')} in all). {advice}".rstrip()
+            f"({counted(int(wrong.sum()), 'row')} in all). {advice}".rstrip(),
+            wrong,
         )
 
 

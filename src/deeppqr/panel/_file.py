@@ -40,7 +40,7 @@ def read_file(path: Any, *, labels: Sequence[Any] = (), quantities: Sequence[Any
             return frame
         return pl.read_parquet(path)
     # The first line alone: polars adds paragraphs on its own options.
-    except (pl.exceptions.PolarsError, OSError) as problem:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
         if is_csv:
             _refuse_lines_of_other_lengths(path)

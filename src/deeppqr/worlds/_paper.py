@@ -20,7 +20,7 @@ from scipy.stats import qmc
 from .._errors import DataError
 from .._shapes import PerAction, PerRow
 from ..mdp._law import Law
-from ..mdp._simulate import draw, generator, panel_of_paths, split_steps
+from ..mdp._simulate import check_count, draw, generator, panel_of_paths, split_steps
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
 
@@ -31,6 +31,8 @@ SHIFT = np.array([-5, -3, -1, 1, 3])
 # Bound on the points of lines solved at once. A point takes 0.7 kB with its banded system
 # (measured at p = 5): 0.7 GB at the bound.
 POINTS_AT_ONCE = 1_000_000
+# Beyond it rewards times 1 / (1 - discount) leave no digits to the differences of actions.
+MAX_SCALE = 1e6
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,10 +88,14 @@ class PaperWorld:
     premium: float = 0.0
 
     def __post_init__(self):
-        if self.p < 1:
-            raise DataError(f"`p` must be at least 1, but it is {self.p}.")
-        if not np.isfinite(self.premium):
-            raise DataError(f"`premium` must be finite, but it is {self.premium}.")
+        check_count("p", self.p, most=qmc.Sobol.MAXDIM)
+        for name in ("reward_scale", "premium"):
+            value = getattr(self, name)
+            if not np.abs(value) <= MAX_SCALE:
+                raise DataError(
+                    f"`{name}` must be a number between -{MAX_SCALE:g} and {MAX_SCALE:g}, "
+                    f"but it is {value}."
+                )
         check_preferences(self.discount, self.temperature)
 
     @property

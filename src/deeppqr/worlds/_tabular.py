@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
+from math import isqrt
 from typing import ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
-from ..mdp._simulate import draw, generator, simulate
+from ..mdp._simulate import check_count, draw, generator, simulate
 from ..mdp._tabular import (
     SoftSolution,
     TabularMDP,
@@ -26,6 +27,8 @@ MAX_MILEAGE = 20
 INCREMENTS = np.arange(1, 5)
 REPLACEMENT_COST = 5.0
 KEEP, REPLACE = 0, 1
+# Of a table of transitions: 0.24 GB, several times that while it is solved, in a minute.
+MAX_ENTRIES = 30_000_000
 
 
 class AbstractTabularWorld(ABC):
@@ -123,6 +126,10 @@ def random_tabular(
     """
     # A flat Dirichlet law: from every state all others are reached, none of them surely.
     rng = generator(seed)
+    check_count("num_actions", num_actions, least=2)
+    most = isqrt(MAX_ENTRIES // num_actions)
+    why = f" With {num_actions} actions, more would not fit in memory."
+    check_count("num_states", num_states, most=most, why=why)
     reward = rng.normal(size=(num_states, num_actions))
     transition = rng.dirichlet(np.ones(num_states), size=reward.shape)
     return TabularWorld(TabularMDP(reward, transition, discount, temperature))

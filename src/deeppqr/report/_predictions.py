@@ -1,0 +1,62 @@
+"""A table of what a fit says of new states; rows that cannot be predicted may be empty."""
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from .._errors import BadRows, DataError
+from .._shapes import States
+
+if TYPE_CHECKING:
+    from .._fit import Fit
+
+INSIDE = "inside_data"
+LEAVE_EMPTY = (
+    'To leave such rows empty instead: fit.predict(states, bad_rows="empty"), or '
+    "`deeppqr predict ... --bad-rows empty`."
+)
+
+
+def predict(fit: "Fit", states: Any, bad_rows: str) -> pl.DataFrame:
+    """The table of `Fit.predict`."""
+    if bad_rows not in ("error", "empty"):
+        raise DataError(f'`bad_rows` must be "error" or "empty", but it is {bad_rows!r}.')
+    columns = fit.encoding.read(states)
+    num_rows = len(next(iter(columns.values())))
+    used = np.arange(num_rows)
+    while True:
+        try:
+            state = fit.encoding.encode({name: c[used] for name, c in columns.items()})
+            frame = pl.DataFrame(_predicted(fit, state))
+            break
+        except BadRows as problem:
+            # A mask of other rows, such as the next states', says nothing of these.
+            if bad_rows == "error" or len(problem.rows) != len(used):
+                raise BadRows(f"{problem} {LEAVE_EMPTY}", problem.rows) from None
+            used = used[~problem.rows]
+    place = np.full(num_rows, -1)
+    place[used] = np.arange(len(used))
+    rows = pl.Series(place).replace(-1, None)
+    return frame.select(pl.all().gather(rows))
+
+
+def _predicted(fit: "Fit", state: States) -> dict[str, np.ndarray]:
+    found = fit.estimate(state)
+    tables = {
+        "reward": fit._reward_of(state),
+        "q": found.q,
+        "prob": np.exp(fit.estimate.policy.log_prob(state)),
+    }
+    columns = {
+        f"{name}_{label}": table[:, index]
+        for name, table in tables.items()
+        for index, label in enumerate(fit.actions)
+    }
+    if len(columns) < len(tables) * len(fit.actions):
+        raise DataError(
+            f"Two of the actions {list(fit.actions)} are written alike, so that columns of "
+            "predictions could not be told apart. Rename one and fit again, or use "
+            "fit.reward(states), fit.q(states) and fit.log_policy(states)."
+        )
+    return columns | {"value": found.value, INSIDE: fit.seen.inside(state)}
