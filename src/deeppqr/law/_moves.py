@@ -65,6 +65,8 @@ class Moves(AbstractTransition):
     low: Float[np.ndarray, " state_feature"]
     high: Float[np.ndarray, " state_feature"]
     """The range of the states seen: a step without a smooth part never leaves it."""
+    reached: Float[np.ndarray, "two state_feature"]
+    """The range of the places where moves led: resets happen beyond it, if at walls."""
 
     @classmethod
     def learn(cls, steps: Steps) -> "Moves":
@@ -104,6 +106,7 @@ class Moves(AbstractTransition):
             False,
             landing,
             *bounds,
+            _range(steps.next_state[fate == MOVES], bounds),
         )
         return bare._with_fate(steps, fate)
 
@@ -131,18 +134,36 @@ class Moves(AbstractTransition):
         aimed = self.aimed(state)[np.arange(len(rows)), action]
         out = np.arange(len(rows)) % HELD_OUT == 0
         tried = []
-        for start, learn in ((aimed, BoostedTrees.single), (state, BoostedTrees.fit)):
-            inputs = np.column_stack([start, action])
+        inputs_of_aim = self.fate_inputs(aimed, action, of_aim=True)
+        inputs_of_start = self.fate_inputs(state, action, of_aim=False)
+        for inputs, learn in (
+            (inputs_of_aim, BoostedTrees.single),
+            (inputs_of_start, BoostedTrees.fit),
+        ):
             # A fixed key: ties between splits are broken the same way for every seed.
             trees = learn(inputs[~out], fate[~out], weight[~out], number, key=jr.key(0))
             judged = trees.log_prob(inputs[out])[np.arange(out.sum()), fate[out]]
-            tried.append((float(weight[out] @ judged), start, learn))
+            tried.append((float(weight[out] @ judged), inputs, learn))
         (with_aim, *exact), (with_start, *boosted) = tried
         of_aim = with_aim >= with_start
-        start, learn = exact if of_aim else boosted
-        inputs = np.column_stack([start, action])
+        inputs, learn = exact if of_aim else boosted
         trees = learn(inputs, fate, weight, number, key=jr.key(0))
         return replace(self, fate=trees, fate_of_aim=of_aim)
+
+    def fate_inputs(self, start: np.ndarray, action: np.ndarray, *, of_aim: bool):
+        """What chances depend on: where a step starts or aims, and the action.
+
+        How far an aim lies beyond all places that moves led to comes in addition: one
+        split on it stands for a wall in every direction.
+        """
+        parts = [start]
+        if of_aim:
+            beyond = np.maximum(start - self.reached[1], self.reached[0] - start)
+            parts.append(beyond.max(axis=-1, keepdims=True))
+        label = np.broadcast_to(
+            np.asarray(action, float)[..., None], (*start.shape[:-1], 1)
+        )
+        return np.concatenate([*parts, label], axis=-1)
 
     def aimed(self, state: States) -> Float[np.ndarray, "row action state_feature"]:
         """Where each action's typical step leads, without bounds and deviations."""
@@ -164,8 +185,8 @@ class Moves(AbstractTransition):
             start = (self.aimed(state) if aimed is None else aimed)[:, acts]
         else:
             start = np.repeat(state[:, None], len(acts), axis=1)
-        label = np.broadcast_to(acts[:, None].astype(float), (*start.shape[:2], 1))
-        inputs = np.concatenate([start, label], axis=2).reshape(-1, state.shape[1] + 1)
+        inputs = self.fate_inputs(start, acts, of_aim=self.fate_of_aim)
+        inputs = inputs.reshape(-1, inputs.shape[2])
         found = np.exp(self.fate.log_prob(inputs)).reshape(*start.shape[:2], -1)
         chance[:, acts] = 0.0
         chance[:, acts, : found.shape[2]] = found
@@ -280,6 +301,13 @@ def _learn_action(here: States, there: States, weight: PerRow, drift: Ridges, bo
     left = (deviation - columns @ smooth)[inside]
     found, chance = _outcomes(left, weight[inside])
     return _ActionSteps(keeps.astype(float), step, smooth, found, chance, outlies)
+
+
+def _range(places: States, otherwise: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """The smallest and largest of each column; of no rows, the given ones."""
+    if len(places) == 0:
+        return np.stack(otherwise)
+    return np.stack([places.min(axis=0), places.max(axis=0)])
 
 
 def _spaced_by_weight(state: States, weight: PerRow) -> np.ndarray:

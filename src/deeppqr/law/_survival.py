@@ -65,5 +65,6 @@ class Survival:
             start = state * moves.keeps[action] + moves.step[action]
             if moves.is_smooth[action].any():
                 start = start + moves.drift(state) @ moves.weight[action]
-        inputs = np.column_stack([start, np.full(len(state), float(action))])
+        label = np.full(len(state), float(action))
+        inputs = moves.fate_inputs(start, label, of_aim=moves.fate_of_aim)
         return np.exp(moves.fate.log_prob(inputs)[:, MOVES])

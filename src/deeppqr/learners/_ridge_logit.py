@@ -139,7 +139,7 @@ def best_penalty(
     size = np.bincount(inside, minlength=num_groups)
     effective = np.zeros(num_groups)
     # Each round inverts the Hessian: fewer where it is large, as later calls go on.
-    rounds = min(rounds, max(6, int(3e10 / max(len(group), 1) ** 3)))
+    rounds = min(rounds, max(6, int(1e10 / max(len(group), 1) ** 3)))
     for _ in range(rounds if num_groups else 0):
         system = hessian + np.diag(penalty_diagonal(penalty, group))
         variance, theta = _variance_and_mean(system, right)

@@ -233,6 +233,17 @@ class SmoothBasis:
             at += term.width
         return replace(self, group=_renumbered(group))
 
+    def tied(self, start: str) -> "SmoothBasis":
+        """This basis with one penalty on all terms of kinds that start so, by shapes."""
+        group, first = self.group.copy(), {}
+        for place, term in enumerate(self.terms):
+            if term.kind.startswith(start):
+                rows = self.term_of == place
+                group[rows] = first.setdefault(tuple(term.shape), group[rows][0])
+        return (
+            self if (group == self.group).all() else replace(self, group=_renumbered(group))
+        )
+
     def gradient(self, state: States, theta: np.ndarray) -> np.ndarray:
         """d f(s, a) / d(standardised s), (row, action, state_feature), by differences."""
         # The basis has no derivative of its own, and only directions are needed.

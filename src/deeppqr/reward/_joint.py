@@ -38,7 +38,15 @@ from ._joint_covariance import coefficient_covariance
 from ._joint_reward import JointReward, implied_value
 from ._reward import AbstractRewardEstimator, RewardFit
 from ._rounds import Fitted, maximise, num_groups, start_from_policy
-from ._terms import asked_for, carry_over_coefficients, evidence, spaced, term_names
+from ._terms import (
+    LARGE,
+    PER_PENALTY,
+    asked_for,
+    carry_over_coefficients,
+    evidence,
+    spaced,
+    term_names,
+)
 from ._value_function import ValueFeatures, value_features
 from ._value_problem import ValueProblem, pose_value_problem
 
@@ -46,9 +54,6 @@ from ._value_problem import ValueProblem, pose_value_problem
 FIRST_ROWS = 12_500
 # Fewer where there are many actions and columns: numbers in the likelihood's regressors.
 FIRST_NUMBERS, MIN_FIRST = 80_000_000, 2_500
-# Coefficients of the lines from which on terms are chosen in one turn and without ridges:
-# with 25 unordered actions and 30 columns a pass over the rows takes seconds.
-LARGE = 500
 # Numbers in E[phi(s')|s,a], kept in float32: 600 MB.
 MAX_NUMBERS = 150_000_000
 # The same up to which they are kept in float64: 32 MB.
@@ -232,7 +237,8 @@ class _Task:
         fit = maximise(problem, basis, theta, max_rounds=6)
         if isinstance(basis, SmoothBasis):
             own = basis.with_own_penalties("lines")
-            if evidence(fit, own) > evidence(fit, basis) + OWN_PENALTIES:
+            more = PER_PENALTY * (num_groups(own) - num_groups(basis))
+            if evidence(fit, own) > evidence(fit, basis) + OWN_PENALTIES + more:
                 fit = maximise(problem, own, fit.theta, max_rounds=6)
         return _Found(problem, fit, rows)
 
@@ -310,10 +316,10 @@ class _Task:
         successor = problem.successor_weights(basis, columns)
         gradient, information = problem.derivatives(basis, columns, successor)
         right = information @ theta + gradient
-        asked = asked_for(basis, information, right)
-        kept = basis.narrowed(asked)
-        theta = theta[asked[basis.term_of]]
-        return maximise(problem, kept, theta, max_rounds=3)
+        kept = asked_for(basis, information, right)
+        stays = {(term.kind, *term.shape) for term in kept.terms}
+        used = np.array([(term.kind, *term.shape) in stays for term in basis.terms])
+        return maximise(problem, kept, theta[used[basis.term_of]], max_rounds=3)
 
     def final_step(self, found: _Found) -> _Found:
         """One Newton step on all decisions, where the rounds used some of them."""
