@@ -373,17 +373,3 @@ def test_states_that_a_table_lacks(home):
     np.testing.assert_array_equal(
         found["reward_1"][[0, 2]], fit.reward(states[[0, 2]])[:, 1]
     )
-
-
-def test_actions_that_are_written_alike(tabular):
-    _, panel = tabular
-    labels = np.empty(3, dtype=object)
-    labels[:] = [0, ("a", "b"), "('a', 'b')"]
-    odd = deeppqr.Panel.from_arrays(
-        panel.state, labels[panel.action], panel.next_state, unit=panel.unit
-    )
-    fit = deeppqr.PQR(discount=0.9, anchor=0, policy="frequency", reward="table").fit(odd)
-    with pytest.raises(
-        deeppqr.DataError, match=r"are written alike.*fit\.reward\(states\)"
-    ):
-        fit.predict(panel.state[:2])

@@ -179,7 +179,8 @@ def test_warnings_are_one_screen_and_each_says_what_to_do():
     columns = {"x1": state[:, 0], "x2": state[:, 1], "town": town, "a": action}
     frame = pl.DataFrame({**columns, "u": np.arange(600) // 150})
     named = {"state": ["x1", "x2", "town"], "action": "a", "unit": "u"}
-    panel = Panel.from_frame(frame, **named)
+    with pytest.warns(deeppqr.DataWarning, match="town"):
+        panel = Panel.from_frame(frame, **named)
     model = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear")
     with pytest.warns(deeppqr.WeakOverlapWarning):
         fit = model.fit(panel)

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.special import softmax
 
-from deeppqr.learners import _ridge_logit
 from deeppqr.learners._smooth_basis import (
     MAX_BENT_ACTIONS,
     NUM_RIDGES,
@@ -24,7 +22,7 @@ NAMES = ("stay", "left", "right", "jump", "swim")
 
 @pytest.fixture(scope="module")
 def bases(paper):
-    """The panel, lines alone, and everything: bends, products, a direction, its tilts."""
+    """The panel, lines alone, and everything: bends, products, a direction, a surface."""
     _, panel = paper
     lines = smooth_basis(panel.state, panel.actions, 0, panel.encoding)
     direction = np.eye(3)[:, :1] / panel.state[:, 0].std()
@@ -36,6 +34,7 @@ def bases(paper):
         curved=True,
         direction=direction,
         slope=np.linspace(-1, 1, 9),
+        surface=True,
     )
     return panel, lines, everything
 
@@ -161,17 +160,18 @@ def test_design_weights_average_and_actions_agree(bases, seed):
     mixed = basis.average(columns, prob)
     np.testing.assert_allclose(mixed @ theta, (prob * found).sum(axis=1), **tol)
     for action in range(5):
-        out = np.ones((40, len(basis)))
-        basis.add_action(out, columns, action)
-        np.testing.assert_allclose(out - 1, design[:, action], **tol)
+        slopes, used = basis.slopes(columns, action)
+        np.testing.assert_allclose(slopes, design[:, action, used], **tol)
+        assert (np.delete(design[:, action], used, axis=1) == 0).all()
 
 
 def test_coefficients_of_a_term_share_a_penalty(bases):
     _, _, basis = bases
     assert len(basis) == sum(term.width for term in basis.terms)
-    np.testing.assert_array_equal(basis.term_of, basis.group)
+    np.testing.assert_array_equal(basis.term_of - 1, basis.group)
+    assert basis.terms[0].kind == "constants"
     own = basis.with_own_penalties("lines")
-    np.testing.assert_array_equal(np.unique(own.group), np.arange(own.group.max() + 1))
+    np.testing.assert_array_equal(np.unique(own.group), np.arange(-1, own.group.max() + 1))
     for number, term in enumerate(basis.terms):
         inside = own.group[basis.term_of == number]
         columns = term.last - term.first if term.kind == "lines" else 1
@@ -193,75 +193,23 @@ def test_narrowing_drops_the_coefficients_of_the_terms_dropped(bases, seed):
     theta = np.where(stays, rng.normal(size=len(basis)), 0.0)
     # The same products; zeros are added in between.
     np.testing.assert_allclose(narrow(state, theta[stays]), basis(state, theta), atol=1e-10)
-    np.testing.assert_array_equal(np.unique(narrow.group), np.arange(kept.sum()))
-    np.testing.assert_array_equal(narrow.group, narrow.term_of)
+    np.testing.assert_array_equal(narrow.group, narrow.term_of - 1)
 
 
-@pytest.mark.parametrize("weighted", [False, True])
-def test_blockwise_derivatives_are_those_of_the_design(bases, monkeypatch, weighted):
-    """Gradient and information without a design, in several blocks."""
-    panel, _, basis = bases
-    monkeypatch.setattr(_ridge_logit, "BLOCK_NUMBERS", 1)  # blocks of 256 rows
-    rng = np.random.default_rng(0)
-    state, rows = panel.state[:700], 700
-    design = basis.design(state)
-    theta = rng.normal(size=len(basis)) / np.sqrt(len(basis))
-    weight = rng.exponential(size=rows) if weighted else np.ones(rows)
-    action = rng.integers(5, size=rows)
-    choices = _ridge_logit.Choices(design, np.zeros((rows, 5)), action, weight)
-    gradient, hessian = choices.derivatives(theta)
-    prob = softmax(design @ theta, axis=1)
-    seen = []
-    found = _ridge_logit.blockwise_derivatives(
-        basis,
-        basis.columns(state),
-        prob,
-        action,
-        weight,
-        each=lambda at, z, share: seen.append((len(range(rows)[at]), z.shape, share.shape)),
-    )
-    assert [number for number, _, _ in seen] == [256, 256, 188]
-    eps, largest = np.finfo(np.float32).eps, np.abs(design).max()
-    # Of a row: a cast, a product, a mean over five actions and a difference, eight
-    # roundings of numbers up to the largest regressor; the sums are in float64.
-    tol = 8 * eps * largest * weight.sum()
-    np.testing.assert_allclose(found[0], gradient, atol=tol, rtol=0)
-    # Products of two such, and sums of 5 * 256 of them in float32, which lose as many
-    # roundings at most; by Cauchy-Schwarz no sum of products exceeds the largest diagonal.
-    tol = 5 * 256 * eps * np.diag(hessian).max()
-    np.testing.assert_allclose(found[1], hessian, atol=tol, rtol=0)
-    assert np.linalg.eigvalsh(found[1]).min() > 0
-
-
-def test_blockwise_derivatives_take_what_follows_into_account(bases):
-    """`after` writes regressors that the basis does not have."""
-    panel, lines, _ = bases
-    rng = np.random.default_rng(1)
-    rows, width = 300, len(lines)
-    more = rng.normal(size=(5, rows, width))
-    design = lines.design(panel.state[:rows]) + np.moveaxis(more, 0, 1)
-    action, weight = rng.integers(5, size=rows), np.ones(rows)
-    theta = rng.normal(size=width) / width
-
-    def after(one, at, out):
-        out += more[one, at]
-
-    choices = _ridge_logit.Choices(design, np.zeros((rows, 5)), action, weight)
-    gradient, hessian = choices.derivatives(theta)
-    found = _ridge_logit.blockwise_derivatives(
-        lines,
-        lines.columns(panel.state[:rows]),
-        softmax(design @ theta, axis=1),
-        action,
-        weight,
-        after=after,
-    )
-    eps = np.finfo(np.float32).eps
-    # As above, with the roundings of another sum.
-    tol = 10 * eps * np.abs(design).max() * rows
-    np.testing.assert_allclose(found[0], gradient, atol=tol, rtol=0)
-    tol = 5 * rows * eps * np.diag(hessian).max()
-    np.testing.assert_allclose(found[1], hessian, atol=tol, rtol=0)
+def test_bends_of_all_variables_may_share_a_penalty(bases):
+    """One for each kind of shape; other terms keep theirs, and nothing else changes."""
+    _, _, basis = bases
+    tied = basis.tied("bends of")
+    group = {
+        (t.kind, *t.shape): tied.group[basis.term_of == n]
+        for n, t in enumerate(basis.terms)
+    }
+    bent = {key: found for key, found in group.items() if key[0].startswith("bends of")}
+    assert all(len(np.unique(found)) == 1 for found in group.values())
+    assert len({found[0] for found in bent.values()}) == len({key[1:] for key in bent}) == 2
+    others = [found[0] for key, found in group.items() if key not in bent]
+    assert len(set(others)) == len(others)
+    assert tied.tied("bends of") is tied
 
 
 def test_states_that_are_few_have_effects_of_their_own():
@@ -308,7 +256,7 @@ def test_quasi_normal_draws_are_the_same_every_time(dim):
     assert points.shape == (NUM_RIDGES, dim)
     np.testing.assert_array_equal(points, quasi_normal(NUM_RIDGES, dim))
     # A longer sequence begins with the shorter one.
-    np.testing.assert_array_equal(points, quasi_normal(200, dim)[:NUM_RIDGES])
+    np.testing.assert_array_equal(points, quasi_normal(500, dim)[:NUM_RIDGES])
     assert len(np.unique(points, axis=0)) == NUM_RIDGES
 
 

@@ -85,7 +85,9 @@ def test_many_numeric_columns_without_resets_are_fitted():
 
 def test_what_is_wrong_is_said(firms, paper):
     _, panel, fit = firms
-    with pytest.raises(DataError, match=r"`level` must be between 0 and 1, but it is 95"):
+    with pytest.raises(
+        DataError, match=r"`level` must lie between 0 and 1, such as 0.95, not 95"
+    ):
         fit.interval(states_of(panel), level=95)
     _, other = paper
     plain = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear").fit(other)

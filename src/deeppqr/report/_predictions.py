@@ -53,10 +53,4 @@ def _predicted(fit: "Fit", state: States) -> dict[str, np.ndarray]:
         for name, table in tables.items()
         for index, label in enumerate(fit.actions)
     }
-    if len(columns) < len(tables) * len(fit.actions):
-        raise DataError(
-            f"Two of the actions {list(fit.actions)} are written alike, so that columns of "
-            "predictions could not be told apart. Rename one and fit again, or use "
-            "fit.reward(states), fit.q(states) and fit.log_policy(states)."
-        )
     return columns | {"value": found.value, INSIDE: fit.seen.inside(state)}
