@@ -56,7 +56,7 @@ def test_sums_are_the_derivatives_of_the_design(problem, carried, monkeypatch):
     choices, theta, arguments, other, weight = problem
     monkeypatch.setattr(_logit_sums, "BLOCK_NUMBERS", 1)
     told = {"other": other, "carried": weight} if carried else {"other": other}
-    sums = logit_sums(*arguments, choices.weight, **told)
+    sums = logit_sums(*arguments, weight=choices.weight, **told)
     found = sums.through(np.eye(len(theta)) if carried else weight)
     agree(found, choices.derivatives(theta), choices, np.float64)
     light = logit_sums(*arguments, choices.weight, other=other.astype(np.float32))

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deeppqr.learners._action_shapes import action_shapes
 from deeppqr.learners._smooth_basis import (
     MAX_BENT_ACTIONS,
     NUM_RIDGES,
-    action_shapes,
     quasi_normal,
     smooth_basis,
 )

@@ -15,7 +15,6 @@ Gaussian process cut off where it varies least, as mgcv cuts off thin plate spli
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -27,6 +26,7 @@ from .._shapes import States
 from .._stored import stored
 from ..panel._cells import Cells
 from ..panel._encoding import Encoding
+from ._action_shapes import APART, COMMON, SMOOTH, action_shapes
 from ._ridge_logit import FREE
 from ._scaling import Scaling
 
@@ -55,11 +55,6 @@ MAX_CELLS = 200
 # Unordered actions up to which bends and products differ by action; beyond it they are
 # common to all and only lines differ, which keeps the cost linear in the actions.
 MAX_BENT_ACTIONS = 8
-# From this many unordered actions on, effects have a part in common: actions then borrow
-# from each other.
-MIN_COMMON = 4
-
-SMOOTH, COMMON, APART = "smooth", "common", "apart"
 
 
 @stored
@@ -437,30 +432,6 @@ def _numeric_columns(state: States, encoding: Encoding | None) -> list[int]:
 
 def _knots(standard: np.ndarray) -> np.ndarray:
     return np.unique(np.quantile(standard, QUANTILES).round(9))
-
-
-def action_shapes(actions: Sequence[Any], anchor: int):
-    """Shapes over the actions, zero at the anchor, and which rows are of which kind.
-
-    Numbers, four or more: a line and a parabola, and what each action adds to these. Other
-    labels: a part in common and one for each.
-    """
-    apart = np.delete(np.eye(len(actions)), anchor, axis=0)
-    numbers = all(isinstance(a, Real) and not isinstance(a, bool) for a in actions)
-    if numbers and len(actions) >= MIN_COMMON:
-        distance = np.array([float(a) for a in actions]) - float(actions[anchor])
-        line = distance / np.abs(distance).max()
-        # The parabola orthogonal to the line, so that their penalties do not compete.
-        curve = line**2 - line * (line**3).sum() / (line**2).sum()
-        first = np.stack([line, curve / np.abs(curve).max()])
-        kinds = {SMOOTH: [0], "smooth curve": [1], APART: range(2, 2 + len(apart))}
-    elif len(actions) >= MIN_COMMON:
-        first = 1.0 - np.eye(len(actions))[[anchor]]
-        kinds = {COMMON: [0], APART: range(1, 1 + len(apart))}
-    else:
-        first, kinds = apart[:0], {APART: range(len(apart))}
-    rows = {name: np.array(list(at), dtype=np.int64) for name, at in kinds.items()}
-    return np.concatenate([first, apart]), rows
 
 
 def quasi_normal(number: int, dim: int) -> Float[np.ndarray, "point dim"]:
