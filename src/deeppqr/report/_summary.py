@@ -85,7 +85,9 @@ def reward_lines(fit: "Fit") -> list[str]:
         title = f"reward, {MAX_ACTIONS} of {count}"
     wide = max(map(len, [title, *shown])) + 1
     low, high = (f"{100 * tail:g} %" for tail in TAILS)
-    lines = [f"{title:<{wide}}{'mean':>10}{low:>10}{high:>10}  s.e. by fit.project"]
+    # Closed-form errors come with joint estimation only.
+    errors = "standard_errors" if hasattr(fit.reward_function, "covariance") else "project"
+    lines = [f"{title:<{wide}}{'mean':>10}{low:>10}{high:>10}  s.e. by fit.{errors}"]
     table = np.array([found[name] for name in ("mean", "low", "high")]).T
     written = _written(table)
     for index, label in enumerate(shown):
