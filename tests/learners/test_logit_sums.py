@@ -59,7 +59,7 @@ def test_sums_are_the_derivatives_of_the_design(problem, carried, monkeypatch):
     sums = logit_sums(*arguments, weight=choices.weight, **told)
     found = sums.through(np.eye(len(theta)) if carried else weight)
     agree(found, choices.derivatives(theta), choices, np.float64)
-    light = logit_sums(*arguments, choices.weight, other=other.astype(np.float32))
+    light = logit_sums(*arguments, weight=choices.weight, other=other.astype(np.float32))
     agree(light.through(weight), choices.derivatives(theta), choices, np.float32)
 
 
@@ -97,7 +97,7 @@ def test_threads_change_no_digit(problem, monkeypatch):
     for number in (1, 3):
         with row_threads(), ThreadPoolExecutor(number) as pool:
             token = _row_threads._pool.set((pool, number))
-            sums = logit_sums(*arguments, choices.weight, other=other)
+            sums = logit_sums(*arguments, weight=choices.weight, other=other)
             _row_threads._pool.reset(token)
         found.append(sums.through(weight))
     for one, several in zip(*found, strict=True):

@@ -36,7 +36,9 @@ def test_figures_are_those_of_the_reward(panel, stages):
         ends = np.quantile(reward, tail, axis=0, method="inverted_cdf")
         np.testing.assert_allclose(found[name], ends, rtol=1e-9, atol=1e-12)
     heading, anchor, second, _ = shown(fit)
-    assert heading[-3:] == ["s.e.", "by", "fit.project"]
+    joint = stages.get("reward") == "joint"
+    errors = "fit.standard_errors" if joint else "fit.project"
+    assert heading[-3:] == ["s.e.", "by", errors]
     assert anchor[:2] == ["0", "(known)"]
     figures = [found[name][1] for name in ("mean", "low", "high")]
     # Four digits of the largest reward, which is between 0.1 and 10 here.

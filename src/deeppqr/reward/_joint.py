@@ -233,8 +233,20 @@ class _Task:
             basis = GivenBasis.of(self.panel, self.features, self.anchor)
         else:
             basis = self.basis(state)
-        theta = start_from_policy(problem, basis, policy.log_prob(state))
-        fit = maximise(problem, basis, theta, max_rounds=6)
+        fit = _started(problem, basis, policy.log_prob(state))
+        if not fit.converged:
+            # A policy that extrapolates wildly is a bad start; the mean choice is safe.
+            reached, kept = (
+                _penalised(problem, fit),
+                (problem.q, problem.left, problem.value_weight),
+            )
+            share = np.bincount(problem.action, problem.weight, self.panel.num_actions)
+            log_prob = np.log(share / share.sum())
+            again = _started(problem, basis, np.repeat(log_prob[None], len(rows), axis=0))
+            if _penalised(problem, again) > reached:
+                fit = again
+            else:
+                problem.q, problem.left, problem.value_weight = kept
         if isinstance(basis, SmoothBasis):
             own = basis.with_own_penalties("lines")
             more = PER_PENALTY * (num_groups(own) - num_groups(basis))
@@ -410,3 +422,14 @@ class _Task:
         ridge[0] = 1e-12
         gram = drop.T @ weighted + np.diag(ridge + 1e-10 * np.diag(drop.T @ weighted))
         return np.linalg.solve(gram, weighted.T @ self.anchor_reward(problem.state))
+
+
+def _started(problem: ValueProblem, basis: Any, log_prob: np.ndarray) -> Fitted:
+    """Rounds from a policy."""
+    theta = start_from_policy(problem, basis, log_prob)
+    return maximise(problem, basis, theta, max_rounds=6)
+
+
+def _penalised(problem: ValueProblem, fit: Fitted) -> float:
+    """The penalised log-likelihood of the problem's policy."""
+    return problem.log_likelihood() - 0.5 * float(fit.diagonal @ fit.theta**2)
