@@ -7,10 +7,10 @@ import pytest
 from scipy.special import softmax
 
 from deeppqr.learners import _logit_sums, _row_threads
+from deeppqr.learners._build_basis import smooth_basis
 from deeppqr.learners._logit_sums import choice_scores, logit_sums
 from deeppqr.learners._ridge_logit import Choices
 from deeppqr.learners._row_threads import over_blocks, row_threads
-from deeppqr.learners._smooth_basis import smooth_basis
 
 NAMES = ("stay", "left", "right", "jump", "swim")
 ROWS, WIDE = 700, 7

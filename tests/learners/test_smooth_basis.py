@@ -8,12 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from deeppqr.learners._action_shapes import action_shapes
-from deeppqr.learners._smooth_basis import (
-    MAX_BENT_ACTIONS,
-    NUM_RIDGES,
-    quasi_normal,
-    smooth_basis,
-)
+from deeppqr.learners._build_basis import MAX_BENT_ACTIONS, NUM_RIDGES, smooth_basis
+from deeppqr.learners._ridges import quasi_normal
 
 few = settings(max_examples=12, deadline=None)
 seeds = st.integers(0, 10_000)
@@ -34,7 +30,7 @@ def bases(paper):
         curved=True,
         direction=direction,
         slope=np.linspace(-1, 1, 9),
-        surface=True,
+        surface=None,
     )
     return panel, lines, everything
 

@@ -12,6 +12,7 @@ places where the step can lead: f need not be approximated as a function of s ag
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import jax.random as jr
 import numpy as np
@@ -37,8 +38,8 @@ MAX_OUTCOMES, LINE_OUTCOMES, MAX_AXES = 8, 7, 4
 MAX_LANDINGS = 4_000  # evaluations of f for the mean over resets; more add no accuracy
 # Places at which a function is evaluated at once: 90 MB with the value's 270 features.
 PLACES_AT_ONCE = 40_000
-# Every fifth row decides between the two models of resets.
-HELD_OUT = 5
+# Every fifth row decides between the two models of resets, of as many rows as this.
+HELD_OUT, MAX_JUDGED = 5, 20_000
 
 
 @stored
@@ -132,7 +133,8 @@ class Moves(AbstractTransition):
         state, action, fate = steps.state[rows], steps.action[rows], fate[rows]
         weight, number = steps.weight[rows], 3 if steps.ends.any() else 2
         aimed = self.aimed(state)[np.arange(len(rows)), action]
-        out = np.arange(len(rows)) % HELD_OUT == 0
+        few = slice(None, None, max(1, len(rows) // MAX_JUDGED))
+        out = np.arange(len(rows[few])) % HELD_OUT == 0
         tried = []
         inputs_of_aim = self.fate_inputs(aimed, action, of_aim=True)
         inputs_of_start = self.fate_inputs(state, action, of_aim=False)
@@ -141,14 +143,15 @@ class Moves(AbstractTransition):
             (inputs_of_start, BoostedTrees.fit),
         ):
             # A fixed key: ties between splits are broken the same way for every seed.
-            trees = learn(inputs[~out], fate[~out], weight[~out], number, key=jr.key(0))
-            judged = trees.log_prob(inputs[out])[np.arange(out.sum()), fate[out]]
-            tried.append((float(weight[out] @ judged), inputs, learn))
+            learn = partial(learn, num_classes=number, key=jr.key(0))
+            learned = (inputs[few][~out], fate[few][~out], weight[few][~out])
+            trees = learn(*learned)
+            judged = trees.log_prob(inputs[few][out])[np.arange(out.sum()), fate[few][out]]
+            tried.append((float(weight[few][out] @ judged), inputs, learn))
         (with_aim, *exact), (with_start, *boosted) = tried
         of_aim = with_aim >= with_start
         inputs, learn = exact if of_aim else boosted
-        trees = learn(inputs, fate, weight, number, key=jr.key(0))
-        return replace(self, fate=trees, fate_of_aim=of_aim)
+        return replace(self, fate=learn(inputs, fate, weight), fate_of_aim=of_aim)
 
     def fate_inputs(self, start: np.ndarray, action: np.ndarray, *, of_aim: bool):
         """What chances depend on: where a step starts or aims, and the action.

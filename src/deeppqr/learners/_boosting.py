@@ -21,6 +21,9 @@ from ._trees import Nodes, Trees, sklearn_nodes
 TOL, CHECKED = 1e-9, 1_000
 # Trees up to which columns are compared one split at a time.
 FEW_TREES = 3
+# Rows times trees, in all calls so far, from which on a function is compiled: that takes
+# the better part of a second, in which NumPy evaluates about as many.
+COMPILED = 5_000_000
 # Rows held out for early stopping where no units are: scikit-learn's default. At 0.2
 # rewards on the paper world move by 0.005 of their standard deviation.
 VALIDATION = 0.1
@@ -156,8 +159,11 @@ class BoostedTrees:
         return log_prob
 
     def _scores(self, inputs: np.ndarray) -> np.ndarray:
+        asked = self.__dict__.get("_asked", 0) + len(inputs) * len(self.trees)
+        object.__setattr__(self, "_asked", asked)
         # A tree or two are quicker without a compiled function and its padding.
-        if len(self.trees) > FEW_TREES and self._masked is not None:
+        few = len(self.trees) <= FEW_TREES
+        if not few and asked > COMPILED and self._masked is not None:
             return add_trees(self._masked, self.baseline, inputs).T
         scores = np.tile(self.baseline[:, None], len(inputs))
         for tree, rows, value in self.trees.values(inputs, self.value):

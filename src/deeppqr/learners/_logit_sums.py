@@ -181,13 +181,26 @@ def choice_scores(
         for part in basis.products:
             shape = part.shape[chosen] - share @ part.shape
             found[:, part.coefficient] = columns[rows][:, part.column] * shape[:, None]
-        z = _centred(basis, columns[rows], other, rows, share)
-        taken = z[chosen, np.arange(len(chosen))]
+        taken = _taken(basis, columns[rows], other, rows, share, chosen)
         given = 0 if basis.products else width
         found[:, :given] += taken[:, :given]
         if light is not None:
             found += taken[:, given:] @ light
         yield rows, found
+
+
+def _taken(basis, columns, other, rows: slice, share, chosen) -> np.ndarray:
+    """The columns that are no products, of the actions taken, less their means."""
+    parts = [] if other is None else [other[:, rows]]
+    if not basis.products:
+        parts.insert(0, basis.by_action(columns))
+    found, every = [], np.arange(len(chosen))
+    for part in parts:
+        mean = np.zeros(part.shape[1:], part.dtype)
+        for one, columns_of_one in enumerate(part):
+            mean += share[:, one, None].astype(part.dtype) * columns_of_one
+        found.append(part[chosen, every] - mean)
+    return np.concatenate(found, axis=1) if found else np.zeros((len(chosen), 0))
 
 
 def _centred(basis, columns, other, rows: slice, share, carried=None) -> np.ndarray:

@@ -24,6 +24,8 @@ ROWS_AT_ONCE = 4_096  # with 5 actions and 300 features, 50 MB for the Hessian's
 # Doubling it moves rewards on the paper world by 3e-5 of their standard deviation; doubling
 # the other one changes nothing there, on the random table or on Rust's group 4.
 MAX_PENALTY = 1e8
+# Relative change of the penalties at which they are found.
+PENALTY_TOL = 0.02
 # Penalties that a fold's fit starts from are cut to this: updates are multiplicative, and a
 # group that was dropped on all rows would need many to return.
 RESTART_PENALTY = 1e4
@@ -139,7 +141,7 @@ def best_penalty(
     size = np.bincount(inside, minlength=num_groups)
     effective = np.zeros(num_groups)
     # Each round inverts the Hessian: fewer where it is large, as later calls go on.
-    rounds = min(rounds, max(6, int(1e10 / max(len(group), 1) ** 3)))
+    rounds = min(rounds, max(6, int(4e9 / max(len(group), 1) ** 3)))
     for _ in range(rounds if num_groups else 0):
         system = hessian + np.diag(penalty_diagonal(penalty, group))
         variance, theta = _variance_and_mean(system, right)
@@ -149,10 +151,10 @@ def best_penalty(
         updated = np.clip(effective / np.maximum(square, 1e-300), 1e-3, MAX_PENALTY)
         # A group with no effective coefficients may keep growing its penalty, which
         # changes nothing: convergence is judged on the other groups.
-        # Doubling the thresholds 0.05 and 0.01 moves rewards by 0.001 of their spread.
+        # Doubling 0.05 moves rewards by 0.001 of their spread.
         moving = np.abs(np.log(updated / penalty)) * (effective > 0.05)
         penalty = updated
-        if moving.max(initial=0.0) < 0.01:
+        if moving.max(initial=0.0) < PENALTY_TOL:
             break
     return penalty, effective
 

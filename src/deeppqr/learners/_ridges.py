@@ -4,11 +4,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
+from scipy.special import ndtri
+from scipy.stats import qmc
 
 from .._shapes import PerRow, States
 from .._stored import stored
 from ._scaling import Scaling
-from ._smooth_basis import quasi_normal
 
 # Each coefficient counts 1.4 times in the generalised cross-validation, as in mgcv: the
 # criterion itself is too lenient about one time in ten.
@@ -88,3 +89,11 @@ def penalised_least_squares(
         best = np.minimum(found, best)
     curved = vectors @ (along / (values[:, None] + chosen))
     return np.concatenate([simple - shared @ curved, curved])
+
+
+def quasi_normal(number: int, dim: int) -> Float[np.ndarray, "point dim"]:
+    """Deterministic normal draws: a Sobol sequence through the normal quantiles."""
+    # A power of two points, as the sequence is balanced only then; the first is zero.
+    power = max(int(np.ceil(np.log2(number + 1))), 1)
+    points = qmc.Sobol(dim, scramble=False).random_base2(power)[1 : number + 1]
+    return ndtri(np.clip(points, 1e-6, 1 - 1e-6))

@@ -38,7 +38,7 @@ def judge(problem: ValueProblem, fit: Fitted, fold: Codes) -> HeldOut:
     score = np.zeros((len(numbers), len(fit.theta)))
     place = np.searchsorted(numbers, fold)
 
-    columns = fit.basis.columns(problem.state)
+    columns = problem.columns(fit.basis)
     for rows, z in problem.scores(fit.basis, columns, fit.successor):
         z *= problem.weight[rows, None].astype(z.dtype)
         for number in np.unique(place[rows]):
@@ -70,7 +70,7 @@ def _along(problem: ValueProblem, fit: Fitted, theta: np.ndarray, rows: np.ndarr
     """What coefficients add to Q at some rows."""
     light = (problem.discount * fit.successor @ theta).astype(problem.dtype)
     after = np.stack([part[rows] @ light for part in problem.ahead], axis=1)
-    return fit.basis(problem.state[rows], theta) + after
+    return fit.basis.combine(problem.columns(fit.basis)[rows], theta) + after
 
 
 def clearly_better(scores: PerRow, others: PerRow, weight: PerRow) -> bool:

@@ -24,9 +24,10 @@ from ..law._choice import Learned, learn_transition
 from ..law._moves import Moves
 from ..law._survival import Survival
 from ..law._table import Table
+from ..learners._build_basis import smooth_basis
 from ..learners._chunks import row_slices
 from ..learners._ridge_logit import best_penalty
-from ..learners._smooth_basis import SmoothBasis, smooth_basis
+from ..learners._smooth_basis import SmoothBasis
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy
@@ -37,7 +38,7 @@ from ._held_out import HeldOut, judge
 from ._joint_covariance import coefficient_covariance
 from ._joint_reward import JointReward, implied_value
 from ._reward import AbstractRewardEstimator, RewardFit
-from ._rounds import Fitted, maximise, num_groups, start_from_policy
+from ._rounds import Fitted, maximise, num_groups, penalised_likelihood, started
 from ._terms import (
     LARGE,
     PER_PENALTY,
@@ -60,6 +61,11 @@ MAX_NUMBERS = 150_000_000
 PRECISE_NUMBERS = 4_000_000
 # Turns of the learned direction, each worth at least this many nats.
 MAX_TURNS, TURN_GAIN = 4, 2.0
+# Rounds after each turn, and after the last.
+TURN_ROUNDS, LAST_ROUNDS = 3, 8
+# Components of the surface by which it is decided whether all of them are tried: those
+# that vary most, where a smooth function shows first.
+SCREENED_COMPONENTS = 16
 # States at which gradients of the reward are taken, to find its direction.
 GRADIENTS = 3_000
 # Evidence, in nats, for a penalty on every variable's lines over one on all.
@@ -233,17 +239,15 @@ class _Task:
             basis = GivenBasis.of(self.panel, self.features, self.anchor)
         else:
             basis = self.basis(state)
-        fit = _started(problem, basis, policy.log_prob(state))
+        fit = started(problem, basis, policy.log_prob(state))
         if not fit.converged:
             # A policy that extrapolates wildly is a bad start; the mean choice is safe.
-            reached, kept = (
-                _penalised(problem, fit),
-                (problem.q, problem.left, problem.value_weight),
-            )
+            reached = penalised_likelihood(problem, fit)
+            kept = problem.q, problem.left, problem.value_weight
             share = np.bincount(problem.action, problem.weight, self.panel.num_actions)
             log_prob = np.log(share / share.sum())
-            again = _started(problem, basis, np.repeat(log_prob[None], len(rows), axis=0))
-            if _penalised(problem, again) > reached:
+            again = started(problem, basis, np.repeat(log_prob[None], len(rows), axis=0))
+            if penalised_likelihood(problem, again) > reached:
                 fit = again
             else:
                 problem.q, problem.left, problem.value_weight = kept
@@ -264,31 +268,46 @@ class _Task:
             if len(rows) == len(found.rows):
                 return found
             return self._onto(found, rows, found.problem.features)
-        if len(found.fit.theta) <= LARGE:
+        small = len(found.fit.theta) <= LARGE
+        if small:
             found = self._turned(found, sample)
+        # Where the first stage's rows see nothing of a surface, all rows are spared it.
+        surface = len(rows) < 2 * len(found.rows) or self._sees_surface(found, sample)
         direction = found.fit.basis.steepest(sample, found.fit.theta)
         features = self.value_features(sample, len(rows), None if self.cells else direction)
         found = self._onto(found, rows, features)
-        if len(found.fit.theta) <= LARGE:
+        if small or not surface:
             # With more rows the direction is more accurate, and what follows depends on it.
-            fit = self._turn(found.problem, found.fit, sample, surface=False)
+            found = self._turned(found, sample)
+        if surface:
+            found = replace(found, fit=self._turn(found, sample, surface=True))
+        if not found.fit.converged:
+            fit = found.fit
+            told = {"max_rounds": LAST_ROUNDS, "penalty": fit.penalty}
+            fit = maximise(found.problem, fit.basis, fit.theta, **told)
             found = replace(found, fit=fit)
-        fit = self._turn(found.problem, found.fit, sample, surface=True)
-        if not fit.converged:
-            options = {"max_rounds": 5, "penalty": fit.penalty}
-            fit = maximise(found.problem, fit.basis, fit.theta, **options)
-        return replace(found, fit=fit)
+        return found
+
+    def _sees_surface(self, found: _Found, sample: States) -> bool:
+        """Whether the decisions so far ask for a surface."""
+        problem = found.problem
+        told = {"surface": SCREENED_COMPONENTS}
+        basis, theta, columns = self._every_term(problem, found.fit, sample, **told)
+        successor = problem.successor_weights(basis, columns)
+        gradient, information = problem.derivatives(basis, columns, successor)
+        kept = asked_for(basis, information, information @ theta + gradient)
+        return any(term.kind == "surface" for term in kept.terms)
 
     def _turned(self, found: _Found, sample: States) -> _Found:
-        """Curved terms on the rows of the first stage, as the direction is turned."""
-        best = None
+        """Curved terms without a surface, as their direction is turned."""
+        best = -np.inf
         for _ in range(MAX_TURNS):
             # The surface would stand in for bends along a direction not yet right.
-            fit = self._turn(found.problem, found.fit, sample, surface=False)
-            found = replace(found, fit=fit)
+            found = replace(found, fit=self._turn(found, sample, surface=False))
             now = found.problem.log_likelihood()
-            turned = any("direction" in term.kind for term in fit.basis.terms)
-            if not turned or (best is not None and now < best + TURN_GAIN):
+            # Tilts that the data ask for say that the direction can still be improved.
+            tilted = any("tilts" in term.kind for term in found.fit.basis.terms)
+            if not tilted or now < best + TURN_GAIN:
                 break
             best = now
         return found
@@ -297,41 +316,49 @@ class _Task:
         """An estimate carried over to other rows and features."""
         problem = self.pose(rows, features)
         old, basis = found.problem, found.fit.basis
+        theta = found.fit.theta
+        reward = problem.default + basis.combine(problem.columns(basis), theta)
         # The old value gives the new rows' policy to start from.
-        same_rows = len(rows) == len(found.rows)
-        if same_rows:
+        if len(rows) == len(found.rows):
             problem.q = old.q
         else:
-            value = old.value_function(None)
-            ahead = self.learned.law.ahead(value)
-            reward = problem.default + basis(problem.state, found.fit.theta)
-            problem.q = reward + self.discount * ahead(problem.state)[:, :, 0]
-        rounds = 6 if isinstance(basis, GivenBasis) else 0
-        fit = maximise(problem, basis, found.fit.theta, max_rounds=rounds)
+            weight = problem.closest_weights(old.value_function(None))
+            problem.q = reward + self.discount * problem.project(weight)
+        problem.evaluate(reward, rounds=3)
+        fit = found.fit
+        if isinstance(basis, GivenBasis):  # no terms to choose: on with the rounds
+            fit = maximise(problem, basis, fit.theta, max_rounds=6)
         return _Found(problem, fit, rows)
 
-    def _turn(
-        self, problem: ValueProblem, fit: Fitted, sample: States, *, surface: bool
-    ) -> Fitted:
+    def _turn(self, found: _Found, sample: States, *, surface: bool) -> Fitted:
         """All terms with the steepest direction so far; those not asked for dropped."""
+        problem, told = found.problem, {"surface": None if surface else 0}
+        basis, theta, columns = self._every_term(problem, found.fit, sample, **told)
+        successor = problem.successor_weights(basis, columns)
+        gradient, information = problem.derivatives(basis, columns, successor)
+        kept, left = asked_for(basis, information, information @ theta + gradient).pruned()
+        problem.keep_columns(kept, columns[:, left])
+        theta = carry_over_coefficients(kept, found.fit, sample)
+        # With tilts another turn follows, and rounds need not converge before it.
+        tilted = any("tilts" in term.kind for term in kept.terms) and not surface
+        rounds = TURN_ROUNDS if tilted else LAST_ROUNDS
+        return maximise(problem, kept, theta, max_rounds=rounds)
+
+    def _every_term(
+        self, problem: ValueProblem, fit: Fitted, sample: States, *, surface: int | None
+    ):
+        """A basis of all terms, the coefficients closest to a fit, and its columns."""
         direction = slope = None
         if self.panel.state.shape[1] > 1:
             few = sample[:: max(1, len(sample) // GRADIENTS)]
             direction = fit.basis.steepest(few, fit.theta)
             slope = fit.basis.slope_along(few, fit.theta, direction)
-        told = {"curved": True, "surface": surface, "direction": direction, "slope": slope}
-        basis = self.basis(sample, **told)
+        told = {"surface": surface, "direction": direction, "slope": slope}
+        basis = self.basis(sample, curved=True, **told)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
         theta = carry_over_coefficients(basis, fit, sample)
-        columns = basis.columns(problem.state)
-        successor = problem.successor_weights(basis, columns)
-        gradient, information = problem.derivatives(basis, columns, successor)
-        right = information @ theta + gradient
-        kept = asked_for(basis, information, right)
-        stays = {(term.kind, *term.shape) for term in kept.terms}
-        used = np.array([(term.kind, *term.shape) in stays for term in basis.terms])
-        return maximise(problem, kept, theta[used[basis.term_of]], max_rounds=3)
+        return basis, theta, problem.columns(basis)
 
     def final_step(self, found: _Found) -> _Found:
         """One Newton step on all decisions, where the rounds used some of them."""
@@ -369,7 +396,10 @@ class _Task:
     def finish(self, found: _Found, held_out: HeldOut) -> tuple[RewardFit, AnchorSolution]:
         """The reward as a function, with its value, its errors and what is said of it."""
         problem, fit, panel = found.problem, found.fit, self.panel
-        known = None if self.anchor_reward.is_zero else self._forever(problem)
+        known = None
+        if not self.anchor_reward.is_zero:
+            earned = self.anchor_reward(problem.state)
+            known = problem.weights_of_repeating(self.anchor, earned)
         ahead = self.learned.law.ahead(problem.value_function(known))
         covariance = coefficient_covariance(panel, self.decisions, found.rows, problem, fit)
         reward = JointReward(
@@ -412,24 +442,3 @@ class _Task:
         if known is not None:
             found.append(problem.project(known))
         return np.stack(found, axis=2)
-
-    def _forever(self, problem: ValueProblem) -> np.ndarray:
-        """Weights of G, what the anchor earns if it is taken for ever."""
-        ahead = problem.ahead[self.anchor].astype(np.float64)
-        drop = problem.here.astype(np.float64) - self.discount * ahead
-        weighted = drop * problem.weight[:, None]
-        ridge = np.full(drop.shape[1], (1 - self.discount) ** 2)
-        ridge[0] = 1e-12
-        gram = drop.T @ weighted + np.diag(ridge + 1e-10 * np.diag(drop.T @ weighted))
-        return np.linalg.solve(gram, weighted.T @ self.anchor_reward(problem.state))
-
-
-def _started(problem: ValueProblem, basis: Any, log_prob: np.ndarray) -> Fitted:
-    """Rounds from a policy."""
-    theta = start_from_policy(problem, basis, log_prob)
-    return maximise(problem, basis, theta, max_rounds=6)
-
-
-def _penalised(problem: ValueProblem, fit: Fitted) -> float:
-    """The penalised log-likelihood of the problem's policy."""
-    return problem.log_likelihood() - 0.5 * float(fit.diagonal @ fit.theta**2)

@@ -28,9 +28,10 @@ def coefficient_covariance(
     panel: Panel, decisions: Decisions, used: np.ndarray, problem: ValueProblem, fit: Fitted
 ) -> Float[np.ndarray, "coefficient coefficient"]:
     """Covariance of the coefficients, found on the decisions in `used`."""
-    columns = fit.basis.columns(problem.state)
+    columns = problem.columns(fit.basis)
     inverse = np.linalg.pinv(fit.information + np.diag(fit.diagonal), hermitian=True)
-    sums = problem.sums(fit.basis, columns)
+    # Moments, for which the rows that the value's weights are found on are enough.
+    sums = problem.sums(fit.basis, columns, few=problem.valued)
     moved = sums.own_other.T + problem.discount * sums.other_other @ fit.successor
     passed_on = problem.transport_weights(problem.discount * moved)
     surprise = _surprises(panel, decisions, used, problem)

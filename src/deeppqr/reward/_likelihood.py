@@ -18,9 +18,10 @@ from .._shapes import PerRow, States
 from .._stored import stored
 from ..anchor._value import AnchoredValue
 from ..law._choice import learn_transition
+from ..learners._build_basis import smooth_basis
 from ..learners._chunks import in_chunks
 from ..learners._ridge_logit import Choices, fit_ridge_logit, held_out_predictor
-from ..learners._smooth_basis import SmoothBasis, smooth_basis
+from ..learners._smooth_basis import SmoothBasis
 from ..panel._panel import Panel
 from ._decisions import Decisions
 from ._given_basis import GivenBasis

@@ -10,8 +10,8 @@ from scipy.spatial import cKDTree
 from .._shapes import States
 from .._stored import stored
 from ..law._survival import Survival
+from ..learners._ridges import quasi_normal
 from ..learners._scaling import Scaling
-from ..learners._smooth_basis import quasi_normal
 from ..panel._cells import Cells
 
 # Ridges of the state: 30 for each variable, 150 at most. Twice as many move no error on the

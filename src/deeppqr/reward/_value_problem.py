@@ -24,7 +24,7 @@ from .._shapes import Codes, PerAction, PerRow, States
 from ..law._moves import Moves
 from ..law._transition import AbstractTransition
 from ..learners._chunks import in_chunks, row_slices
-from ..learners._logit_sums import LogitSums, choice_scores, logit_sums
+from ..learners._logit_sums import choice_scores, logit_sums
 from ..learners._row_threads import over_blocks, sum_over_blocks
 from ._value_function import NearestStates, ValueFeatures, ValueFunction
 
@@ -33,6 +33,7 @@ ROWS_AT_ONCE = 4_096
 PLACE_NUMBERS = 30_000_000
 # Rows for the weights of the value's features, of which there are at most 300 or so.
 VALUE_ROWS = 15_000
+EVERY = slice(None)
 # NearestStates' equation: relative change at which it is solved.
 SPREAD_TOL, SPREAD_STEPS = 1e-3, 300
 
@@ -63,6 +64,17 @@ class ValueProblem:
     left: Float[np.ndarray, " near_state"] = field(init=False)
     residual: float = 0.0
     """Root mean squared Bellman residual that the features left."""
+    _kept: tuple[Any, np.ndarray] | None = None
+
+    def columns(self, basis: Any) -> np.ndarray:
+        """The reward's columns at the rows; those of the last basis are kept."""
+        if self._kept is None or self._kept[0] is not basis:
+            self._kept = basis, basis.columns(self.state)
+        return self._kept[1]
+
+    def keep_columns(self, basis: Any, columns: np.ndarray) -> None:
+        """Columns that are at hand, as those of a wider basis."""
+        self._kept = basis, columns
 
     @property
     def num_actions(self) -> int:
@@ -123,7 +135,7 @@ class ValueProblem:
 
     def factor(self, prob: PerAction) -> None:
         """Left sides of the value's equation under a policy, and their normal equations."""
-        here, weight = self.here[self.valued], self.weight[self.valued]
+        here, root = self.here[self.valued], np.sqrt(self.weight[self.valued])
         ahead, prob = self.ahead[:, self.valued], self.discount * prob[self.valued]
         drop = np.empty_like(here)
 
@@ -134,7 +146,8 @@ class ValueProblem:
                 drop[rows] -= share * part[rows]
             # float64: features are nearly collinear, and float32 sums lose definiteness.
             part = drop[rows].astype(np.float64)
-            return (part.T @ (part * weight[rows, None]),)
+            part *= root[rows, None]
+            return (part.T @ part,)  # a matrix with itself: BLAS fills in one half
 
         (gram,) = sum_over_blocks(block, row_slices(len(drop), ROWS_AT_ONCE))
         number = len(gram)
@@ -154,10 +167,24 @@ class ValueProblem:
         weighted = (gain * self.weight[self.valued, None]).astype(self.dtype)
         return cho_solve(self._gram, (self._drop.T @ weighted).astype(np.float64))
 
+    def closest_weights(self, value: ValueFunction) -> np.ndarray:
+        """The features' weights that come closest to another value function."""
+        # Every third of the rows that weights are found on: this is where rounds start.
+        few = slice(None, None, 3 * (self.valued.step or 1))
+        here = self.here[few].astype(np.float64)
+        states = self.state[few]
+        parts = np.array_split(states, -(-len(states) // ROWS_AT_ONCE))
+        target = np.concatenate([part[:, 0] for part in over_blocks(value, parts)])
+        gram = here.T @ here
+        ridge = 1e-6 * np.diag(gram) + 1e-10 * np.diag(gram).max()
+        return np.linalg.solve(gram + np.diag(ridge), here.T @ target)
+
     def transport_weights(self, target: Float[np.ndarray, "feature column"]):
-        """(sum L L')^-1 times a target: the first half of the adjoint of `solve`."""
-        share = self.weight[self.valued].sum() / self.weight.sum()
-        return (share * cho_solve(self._gram, target)).astype(self.dtype)
+        """(sum L L')^-1 times a target: the first half of the adjoint of `solve`.
+
+        Both sums are over the rows on which weights are found.
+        """
+        return cho_solve(self._gram, target).astype(self.dtype)
 
     def transport(self, weight: np.ndarray, rows: slice) -> np.ndarray:
         """L times the transport weights at some rows, (row, column)."""
@@ -202,16 +229,23 @@ class ValueProblem:
         (total,) = sum_over_blocks(block, row_slices(len(columns), ROWS_AT_ONCE))
         return cho_solve(self._gram, total)
 
-    def sums(self, basis: Any, columns: np.ndarray, carried=None) -> LogitSums:
-        """The likelihood's derivatives by the reward and by E[phi(s')|s,a].
+    def sums(self, basis: Any, columns: np.ndarray, carried=None, few: slice = EVERY):
+        """The likelihood's derivatives by the reward and by E[phi(s')|s,a], at all rows
+        or a few.
 
         Q changes with the coefficients by Z = psi + discount E[phi(s')]'W. What neighbours
         add to V is left out of Z: any Z gives moments that hold at the truth, and this one
         is close to the best.
         """
-        prob = np.exp(self.log_prob())
-        told = {"other": self.ahead, "carried": carried}
-        return logit_sums(basis, columns, prob, self.action, self.weight, **told)
+        return logit_sums(
+            basis,
+            columns[few],
+            np.exp(log_softmax(self.q[few], axis=1)),
+            self.action[few],
+            self.weight[few],
+            other=self.ahead[:, few],
+            carried=carried,
+        )
 
     def derivatives(self, basis: Any, columns: np.ndarray, successor: np.ndarray):
         """The log-likelihood's gradient and information."""
@@ -230,6 +264,17 @@ class ValueProblem:
             other=self.ahead,
             weight=self.discount * successor,
         )
+
+    def weights_of_repeating(self, action: int, earned: PerRow) -> np.ndarray:
+        """Weights of what an action earns if it is taken for ever."""
+        ahead = self.ahead[action].astype(np.float64)
+        drop = self.here.astype(np.float64) - self.discount * ahead
+        weighted = drop * self.weight[:, None]
+        gram = drop.T @ weighted
+        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge[0] = 1e-12
+        ridge += 1e-10 * np.diag(gram)
+        return np.linalg.solve(gram + np.diag(ridge), weighted.T @ earned)
 
     def value_function(self, known: np.ndarray | None) -> ValueFunction:
         """V as a function of any state; with the weights of G beside it."""
