@@ -168,43 +168,55 @@ class Moves(AbstractTransition):
         )
         return np.concatenate([*parts, label], axis=-1)
 
-    def aimed(self, state: States) -> Float[np.ndarray, "row action state_feature"]:
-        """Where each action's typical step leads, without bounds and deviations."""
-        found = state[:, None] * self.keeps + self.step
-        smooth = np.flatnonzero(self.is_smooth.any(axis=1))
+    @property
+    def every(self) -> np.ndarray:
+        """The codes of all actions."""
+        return np.arange(len(self.keeps))
+
+    def aimed(
+        self, state: States, acts=None
+    ) -> Float[np.ndarray, "row action state_feature"]:
+        """Where the typical steps of some actions lead, without bounds and deviations."""
+        acts = self.every if acts is None else acts
+        found = state[:, None] * self.keeps[acts] + self.step[acts]
+        smooth = np.flatnonzero(self.is_smooth[acts].any(axis=1))
         if len(smooth):
             columns = self.drift(state)
-            for action in smooth:
-                found[:, action] += columns @ self.weight[action]
+            for place in smooth:
+                found[:, place] += columns @ self.weight[acts[place]]
         return found
 
-    def chances(self, state: States, aimed=None) -> Float[np.ndarray, "row action fate"]:
-        """The chances of moving, resetting and ending."""
-        chance = np.repeat(self.share[None], len(state), axis=0)
-        if self.fate is None:
+    def chances(
+        self, state: States, aimed=None, acts=None
+    ) -> Float[np.ndarray, "row action fate"]:
+        """The chances of moving, resetting and ending of some actions."""
+        acts = self.every if acts is None else acts
+        chance = np.repeat(self.share[None, acts], len(state), axis=0)
+        at = np.flatnonzero(self.varied[acts])
+        if self.fate is None or len(at) == 0:
             return chance
-        acts = np.flatnonzero(self.varied)
         if self.fate_of_aim:
-            start = (self.aimed(state) if aimed is None else aimed)[:, acts]
+            start = (self.aimed(state, acts) if aimed is None else aimed)[:, at]
         else:
-            start = np.repeat(state[:, None], len(acts), axis=1)
-        inputs = self.fate_inputs(start, acts, of_aim=self.fate_of_aim)
+            start = np.repeat(state[:, None], len(at), axis=1)
+        inputs = self.fate_inputs(start, acts[at], of_aim=self.fate_of_aim)
         inputs = inputs.reshape(-1, inputs.shape[2])
         found = np.exp(self.fate.log_prob(inputs)).reshape(*start.shape[:2], -1)
-        chance[:, acts] = 0.0
-        chance[:, acts, : found.shape[2]] = found
+        chance[:, at] = 0.0
+        chance[:, at, : found.shape[2]] = found
         return chance
 
-    def outcomes(self, state: States) -> "Places":
-        """Where each action may lead."""
-        aimed = self.aimed(state)
-        chance = self.chances(state, aimed)
-        places = np.clip(aimed, self.low, self.high)[:, :, None] + self.deviation
+    def outcomes(self, state: States, acts=None) -> "Places":
+        """Where each action, or some of them, may lead."""
+        acts = self.every if acts is None else acts
+        aimed = self.aimed(state, acts)
+        chance = self.chances(state, aimed, acts)
+        places = np.clip(aimed, self.low, self.high)[:, :, None] + self.deviation[acts]
         # Into the range of the data where steps are typical ones: f was fitted there. Where
         # they have a smooth part, cutting off the tails would move the mean.
         bounded = np.clip(places, self.low, self.high)
-        places = np.where(self.is_smooth[:, None], places, bounded)
-        weight = chance[:, :, MOVES, None] * self.probability
+        places = np.where(self.is_smooth[acts][:, None], places, bounded)
+        weight = chance[:, :, MOVES, None] * self.probability[acts]
         return Places(places, weight, chance[:, :, RESETS])
 
     def ahead(self, function: StateFunction) -> "MovedAhead":
@@ -257,8 +269,17 @@ class MovedAhead(AbstractAhead):
             self._expect, state, max(16, PLACES_AT_ONCE // (number * outcomes))
         )
 
-    def _expect(self, state: np.ndarray) -> np.ndarray:
-        places = self.moves.outcomes(state)
+    def of_taken(self, state, action):
+        found = np.empty((len(state), len(self.landed)))
+        for one in np.unique(action):
+            rows = action == one
+            only = partial(self._expect, acts=np.array([one]))
+            size = max(16, PLACES_AT_ONCE // self.moves.deviation.shape[1])
+            found[rows] = in_chunks(only, state[rows], size)[:, 0]
+        return found
+
+    def _expect(self, state: np.ndarray, acts=None) -> np.ndarray:
+        places = self.moves.outcomes(state, acts)
         return places.expect(self.function(places.flat), self.landed)
 
 

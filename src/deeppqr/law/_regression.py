@@ -38,8 +38,7 @@ class Regression(AbstractTransition):
         target = steps.follow(function)
         if self.base is not None:
             base = self.base.ahead(function)
-            taken = np.arange(len(target)), steps.action
-            target = target - base(steps.state)[taken]
+            target = target - base.of_taken(steps.state, steps.action)
         columns = self.features(steps.state)
         number = columns.shape[1]
         theta = np.zeros((steps.num_actions, number, target.shape[1]))
@@ -64,6 +63,13 @@ class RegressedAhead(AbstractAhead):
 
     def __call__(self, state):
         return in_chunks(self._expect, state)
+
+    def of_taken(self, state, action):
+        columns = self.features(state)
+        found = np.empty((len(state), self.theta.shape[2]))
+        for one in np.unique(action):
+            found[action == one] = columns[action == one] @ self.theta[one]
+        return found if self.base is None else found + self.base.of_taken(state, action)
 
     def _expect(self, state: np.ndarray) -> np.ndarray:
         columns = self.features(state)

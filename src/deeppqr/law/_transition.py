@@ -22,6 +22,10 @@ class AbstractAhead(ABC):
     @abstractmethod
     def __call__(self, state: States) -> Float[np.ndarray, "row action column"]: ...
 
+    def of_taken(self, state: States, action: Codes) -> Float[np.ndarray, "row column"]:
+        """The expectation for each row's own action."""
+        return self(state)[np.arange(len(state)), action]
+
 
 class AbstractTransition(ABC):
     """A learned law of the next state, known through the expectations it gives."""
