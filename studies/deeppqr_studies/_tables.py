@@ -154,7 +154,8 @@ def method_table(
     rows = []
     for (method,), group in frame.group_by(["method"], maintain_order=True):
         ran = without_refused(group)
-        seconds = MISSING if ran.is_empty() else f"{ran['seconds'].median():.3g}"
+        spent = ran["seconds"].cast(pl.Float64).median()
+        seconds = MISSING if spent is None else f"{spent:.3g}"
         given = "; ".join(ran["given"].unique(maintain_order=True)) or MISSING
         rows.append([method, *(cell(method, size) for size in sizes), seconds, given])
     for name, values in (published or {}).items():
