@@ -97,7 +97,7 @@ class Box:
         """Which actions lie within the bounds, up to rounding."""
         slack = ROUNDING * self._largest
         inside = (actions >= self.lower - slack) & (actions <= self.upper + slack)
-        return inside.all(axis=1)
+        return np.all(inside, axis=1)
 
     def centred(self, actions: Amounts) -> Amounts:
         """Actions measured so that the box goes from -1 to 1."""
@@ -206,7 +206,7 @@ class Mixed:
 
     def _near(self, actions: np.ndarray, point: np.ndarray) -> np.ndarray:
         slack = ROUNDING * max(self.box._largest, float(np.abs(point).max()))
-        return (np.abs(actions - point) <= slack).all(axis=1)
+        return np.all(np.abs(actions - point) <= slack, axis=1)
 
     def __repr__(self) -> str:
         return f"Mixed(atoms={_listed(self.atoms)}, box={self.box!r})"
