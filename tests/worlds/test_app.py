@@ -1,5 +1,7 @@
 """Customers of an app: the rules in words, the exact solution, the log."""
 
+from itertools import pairwise
+
 import numpy as np
 import polars as pl
 import pytest
@@ -40,11 +42,10 @@ def test_q_satisfies_the_soft_bellman_equation_of_the_rules(discount, temperatur
     np.testing.assert_allclose(
         world.value(EVERY), temperature * logsumexp(q / temperature, axis=1), atol=1e-9
     )
-    for row, state in enumerate(EVERY.rows()):
+    for row, (weeks, points, plan) in enumerate(EVERY.rows()):
         for column, action in enumerate(world.actions):
-            ahead = sum(
-                chance * value[after] for chance, after in following(*state, action)
-            )
+            after = following(weeks, points, plan, action)
+            ahead = sum(chance * value[state] for chance, state in after)
             found = reward[row, column] + discount * ahead
             assert q[row, column] == pytest.approx(found, abs=1e-8)
 
@@ -63,10 +64,12 @@ def test_the_log_ends_with_cancellations_and_keeps_plans():
     assert frame["ends"].sum() == last["ends"].sum() > 0
     assert frame.group_by("customer").n_unique()["plan"].to_list() == [1] * 200
     # Next rows are among those that the rules allow.
-    for one, other in zip(frame.rows(), frame.rows()[1:], strict=False):
+    rows = frame.rows()
+    for one, other in pairwise(rows):
         if one[0] == other[0]:
-            allowed = [after for _, after in following(*one[2:5], one[5])]
-            assert other[2:5] in allowed
+            _, _, weeks, points, plan, action, _ = one
+            reached = [state for _, state in following(weeks, points, plan, action)]
+            assert other[2:5] in reached
     panel = WORLD.simulate(units=200, periods=40, seed=3)
     np.testing.assert_array_equal(WORLD.reward(panel.state), WORLD.reward(frame))
 
