@@ -1,6 +1,7 @@
 """Panels of amounts: read, kept exactly, round trips, bins, and messages."""
 
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -10,7 +11,12 @@ import deeppqr
 from deeppqr import Box, Mixed, Panel
 
 UNIT, MIXED = Box(0.0, 10.0), Mixed(atoms=[0.0], box=Box(0.0, 10.0))
-ROLES = {"state": "x", "action": "dose", "unit": "id", "time": "t"}
+ROLES: dict[str, Any] = {"state": "x", "action": "dose", "unit": "id", "time": "t"}
+
+
+def amounts(panel: Panel) -> np.ndarray:
+    assert panel.amount is not None
+    return panel.amount
 
 
 @pytest.fixture
@@ -31,14 +37,14 @@ def frame(rng):
 def test_amounts_are_kept_as_they_are(frame):
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=3)
     panel = Panel.from_frame(shuffled, actions=MIXED, **ROLES)
-    np.testing.assert_array_equal(panel.amount[:, 0], frame["dose"].to_numpy())
+    np.testing.assert_array_equal(amounts(panel)[:, 0], frame["dose"].to_numpy())
     assert panel.space == MIXED
     assert "actions Mixed(atoms=[0.0], box=Box(0.0, 10.0))" in repr(panel)
     # The grid: the atom for what is one, and otherwise the nearest.
     grid = np.array(panel.actions)
     np.testing.assert_array_equal(grid, np.arange(11.0))
-    assert (np.abs(grid[panel.action] - panel.amount[:, 0]) <= 1.0).all()
-    np.testing.assert_array_equal(panel.action == 0, panel.amount[:, 0] == 0)
+    assert (np.abs(grid[panel.action] - amounts(panel)[:, 0]) <= 1.0).all()
+    np.testing.assert_array_equal(panel.action == 0, amounts(panel)[:, 0] == 0)
 
 
 def test_several_columns_are_one_action(frame):
@@ -46,13 +52,13 @@ def test_several_columns_are_one_action(frame):
     noisy = frame.with_columns(dose=pl.col("dose") - pl.Series(np.linspace(0, 0.09, 500)))
     both = Panel.from_frame(noisy, actions=box, **{**ROLES, "action": ["dose", "torque"]})
     columns = noisy.select("dose", "torque").to_numpy()
-    np.testing.assert_array_equal(both.amount, columns)
+    np.testing.assert_array_equal(amounts(both), columns)
     swapped = Panel.from_frame(
         noisy,
         actions=Box([-1.0, -0.1], [1.0, 10.0]),
         **{**ROLES, "action": ["torque", "dose"]},
     )
-    np.testing.assert_array_equal(swapped.amount, columns[:, ::-1])
+    np.testing.assert_array_equal(amounts(swapped), columns[:, ::-1])
 
 
 def test_round_trips_through_frames_and_files_keep_the_decisions(frame, tmp_path):
@@ -74,7 +80,7 @@ def test_selected_rows_take_their_amounts_along(frame):
     panel = Panel.from_frame(frame, actions=MIXED, **ROLES)
     rows = panel.unit >= 7
     part = panel.select(rows)
-    np.testing.assert_array_equal(part.amount, panel.amount[rows])
+    np.testing.assert_array_equal(amounts(part), amounts(panel)[rows])
     assert part.num_units == 3
 
 
@@ -88,8 +94,8 @@ def test_arrays_and_trajectories_are_read_alike(frame):
         for part in frame.partition_by("id", maintain_order=True)
     ]
     walked = Panel.from_trajectories(paths, actions=MIXED)
-    np.testing.assert_array_equal(arrays.amount, panel.amount)
-    np.testing.assert_array_equal(walked.amount, panel.amount)
+    np.testing.assert_array_equal(amounts(arrays), amounts(panel))
+    np.testing.assert_array_equal(amounts(walked), amounts(panel))
     np.testing.assert_array_equal(walked.next_state, panel.next_state)
 
 
@@ -114,13 +120,15 @@ def episodes(rng, action_space, act):
 
 
 def test_boxes_of_recorded_environments_are_the_space(rng):
-    torque = spaces("Box", low=np.float32([-2]), high=np.float32([2]))
+    torque = spaces("Box", low=np.array([-2], np.float32), high=np.array([2], np.float32))
     act = lambda rng: rng.uniform(-2, 2, (40, 1)).astype(np.float32)
     panel = Panel.from_minari(episodes(rng, torque, act))
     assert panel.space == Box(-2.0, 2.0)
-    assert panel.amount.shape == (120, 1)
+    assert amounts(panel).shape == (120, 1)
 
-    grip = spaces("Box", low=np.float32([0, 0]), high=np.float32([1, 3]))
+    grip = spaces(
+        "Box", low=np.array([0, 0], np.float32), high=np.array([1, 3], np.float32)
+    )
     both = spaces("Dict", spaces={"turn": torque, "grip": grip})
     acts = lambda rng: {"turn": act(rng), "grip": rng.uniform(0, 1, (40, 2))}
     panel = Panel.from_minari(episodes(rng, both, acts))
@@ -138,8 +146,8 @@ def test_bins_group_amounts_and_leave_atoms(frame):
     assert grouped.actions == (0.0, 1.0, 3.0, 5.0, 7.0, 9.0)
     assert grouped.space is None
     middle = np.array(grouped.actions)[grouped.action]
-    inside = panel.amount[:, 0] > 0
-    assert (np.abs(middle - panel.amount[:, 0])[inside] <= 1.0).all()
+    inside = amounts(panel)[:, 0] > 0
+    assert (np.abs(middle - amounts(panel)[:, 0])[inside] <= 1.0).all()
     with pytest.raises(
         deeppqr.DataError, match=r"amounts in one dimension, but.*finitely many"
     ):
