@@ -7,7 +7,7 @@ grid, by which warnings, tables and figures speak of actions.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 
@@ -29,7 +29,7 @@ FEWEST_AT_ATOM = 10
 DescribeRow = Callable[[int], str]
 
 
-def is_space(actions: Any) -> bool:
+def is_space(actions: Any) -> TypeGuard[ActionSpace]:
     return isinstance(actions, (Box, Mixed))
 
 
