@@ -82,7 +82,8 @@ def _write_log(arguments: argparse.Namespace, settings: dict) -> None:
         arguments,
         f"{counted(len(frame), 'decision')} by {frame[unit].n_unique():,} units, written "
         f"to {arguments.out}. Options of deeppqr fit: "
-        f"--state {' '.join(world.state_names)} --action action --unit {unit} --time {time} --terminal ends "
+        f"--state {' '.join(world.state_names)} --action action "
+        f"--unit {unit} --time {time} --terminal ends "
         f"--anchor {world.anchor} --anchor-reward {world.anchor_reward:g} "
         f"--discount {world.discount:g}",
     )
