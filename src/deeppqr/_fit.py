@@ -10,6 +10,7 @@ import numpy as np
 from ._errors import DataError, NoInfluenceFunction
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
+from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .anchor._value import AnchoredValue
 from .diagnostics._diagnostics import Diagnostics
 from .diagnostics._support import SeenStates
@@ -21,7 +22,6 @@ from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
 from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
-from .reward._uncertainty import AbstractUncertainty, CoefficientUncertainty
 
 if TYPE_CHECKING:
     import polars as pl

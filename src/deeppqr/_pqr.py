@@ -12,6 +12,7 @@ from ._errors import DataError
 from ._fit import Fit, with_known
 from ._paper import paper_stages
 from ._random import check_seed
+from ._uncertainty import uncertainty_or_reason
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
 from .anchor._known import KnownLaw as AnchorUnderLaw
@@ -35,7 +36,6 @@ from .reward._resolve import resolve as resolve_reward
 from .reward._table import Known as RewardOnTable
 from .reward._table import KnownLaw as RewardUnderLaw
 from .reward._temperature import Affine
-from .reward._uncertainty import uncertainty_or_reason
 
 
 @dataclass(frozen=True)

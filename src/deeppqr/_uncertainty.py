@@ -18,24 +18,24 @@ import numpy as np
 from jaxtyping import Float
 from scipy import sparse
 
-from .._errors import NoInfluenceFunction
-from .._shapes import PerAction, States
-from .._stored import stored
-from ..anchor._known import KnownTransition, RolledFunction
-from ..anchor._value import AnchoredValue
-from ..learners._chunks import row_slices
-from ..mdp._law import Law
-from ..mdp._tabular import solve_bellman
-from ..panel._cells import Cells
-from ..panel._clusters import Clusters
-from ..panel._panel import Panel
-from ..policy._policy import AbstractPolicy
-from ..policy._score import parameter_root, policy_jacobian
-from ._influence import Realised, table_influence
-from ._joint_reward import JointReward
-from ._reward import AbstractReward
-from ._table import LawReward, TableReward
-from ._temperature import AffineReward
+from ._errors import NoInfluenceFunction
+from ._shapes import PerAction, States
+from ._stored import stored
+from .anchor._known import KnownTransition, RolledFunction
+from .anchor._value import AnchoredValue
+from .learners._chunks import row_slices
+from .mdp._law import Law
+from .mdp._tabular import solve_bellman
+from .panel._cells import Cells
+from .panel._clusters import Clusters
+from .panel._panel import Panel
+from .policy._policy import AbstractPolicy
+from .policy._score import parameter_root, policy_jacobian
+from .reward._influence import Realised, table_influence
+from .reward._joint_reward import JointReward
+from .reward._reward import AbstractReward
+from .reward._table import LawReward, TableReward
+from .reward._temperature import AffineReward
 
 # States whose slopes are held at once: with 600 coefficients 25 MB.
 STATES_AT_ONCE = 5_000
