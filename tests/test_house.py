@@ -40,6 +40,7 @@ ORDER = (
         "_exact",
         "reward",
         "_uncertainty",
+        "continuous",
         "baselines",
         "_paper",
         "diagnostics",
