@@ -39,6 +39,7 @@ ORDER = (
     *(
         "_exact",
         "reward",
+        "_uncertainty",
         "continuous",
         "baselines",
         "_paper",
