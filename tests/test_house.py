@@ -25,9 +25,30 @@ ORDER = (
         "_stage_names",
     ),
     *("progress", "provenance", "metrics", "report"),
-    *("panel", "learners", "mdp", "worlds", "datasets", "policy", "law", "anchor"),
-    *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),
-    *("cluster", "inference", "counterfactual", "cli"),
+    *(
+        "actions",
+        "panel",
+        "learners",
+        "mdp",
+        "worlds",
+        "datasets",
+        "policy",
+        "law",
+        "anchor",
+    ),
+    *(
+        "_exact",
+        "reward",
+        "_uncertainty",
+        "continuous",
+        "baselines",
+        "_paper",
+        "diagnostics",
+        "_fit",
+        "_pqr",
+        "_storage",
+    ),
+    *("cluster", "inference", "counterfactual", "cli", "__main__"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

@@ -34,7 +34,7 @@ from ._untrusted import check_archive, read_json
 from .mdp._tabular import check_preferences
 
 # Raised by every change of what is stored; folders of other versions are refused.
-FORMAT, VERSION = "deeppqr-fit", 4
+FORMAT, VERSION = "deeppqr-fit", 5
 AGAIN = "Copy or save the fit again."
 PROBES = 500  # states of the data that are predicted for, to see whether the parts agree
 ARRAYS = "arrays.safetensors"
@@ -107,6 +107,15 @@ def load(
             "stored whole, so leave that argument out."
         )
     return fit
+
+
+def is_fit(folder: Path) -> bool:
+    """Whether a folder holds a fit, of this format's version or another."""
+    try:
+        header = read_json(folder / "model.json")
+    except (ValueError, OSError):
+        return False
+    return isinstance(header, dict) and header.get("format") == FORMAT
 
 
 class _Damage(ValueError):

@@ -101,18 +101,6 @@ class JointReward(AbstractReward):
             found[np.ix_(rows, used)] = values
         return found
 
-    def standard_errors(self, state: States, temperature: float) -> PerAction:
-        """Of the rewards; zero for the anchor, whose reward is known."""
-        columns = self.basis.columns(state)
-        found = np.zeros((len(state), self.basis.num_actions))
-        for action in range(found.shape[1]):
-            slopes, used = self.basis.slopes(columns, action)
-            covariance = self.covariance[np.ix_(used, used)]
-            variance = ((slopes @ covariance) * slopes).sum(axis=1)
-            found[:, action] = np.sqrt(np.maximum(variance, 0.0))
-        found[:, self.anchor] = 0.0
-        return temperature * found
-
 
 @stored
 @dataclass(frozen=True, eq=False)
