@@ -10,7 +10,10 @@ import numpy as np
 from ._errors import DataError
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
+from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
+from .continuous._anchor import actions_at
+from .continuous._reward import AmountReward
 from .diagnostics._diagnostics import Diagnostics
 from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
@@ -41,7 +44,8 @@ class Fit:
     reward_function: AbstractReward
     encoding: Encoding
     actions: tuple[Any, ...]
-    """Labels, in the order of the columns of `reward`, `q` and `log_policy`."""
+    """Labels, in the order of the columns of `reward`, `q` and `log_policy`; where actions
+    are amounts, the grid of them that these take if no actions are given."""
     diagnostics: Diagnostics
     """Named figures with verdicts; print it."""
     stages: dict[str, str]
@@ -67,25 +71,62 @@ class Fit:
     def anchor(self) -> Any:
         return self.actions[self.estimate.anchor]
 
-    def reward(self, states: Any) -> PerAction:
-        """r(s, a) for every action; the anchor's column is its known reward."""
-        return self._reward_of(self.encoding.encode_any(states))
+    @property
+    def space(self) -> ActionSpace | None:
+        """The Box or Mixed space of actions that are amounts; None for finitely many."""
+        reward = self.reward_function
+        return reward.shapes.space if isinstance(reward, AmountReward) else None
+
+    def reward(self, states: Any, actions: Any = None) -> PerAction | PerRow:
+        """r(s, a) for every action; the anchor's column is its known reward.
+
+        Where actions are amounts, of `actions`, one for each state or one for all; without
+        them at the grid `fit.actions`.
+        """
+        state = self.encoding.encode_any(states)
+        if actions is None:
+            return self._reward_of(state)
+        reward, at = self._at(state, actions)
+        return reward.reward_at(state, at, self.temperature)
+
+    def _at(self, state: States, actions: Any) -> tuple[AmountReward, np.ndarray]:
+        """The reward of amounts, and the amounts of these states."""
+        reward = self.reward_function
+        if not isinstance(reward, AmountReward):
+            raise DataError(
+                "`actions` are for fits over amounts, and this fit has finitely many "
+                f"actions: {list(self.actions)}. Leave them out and take a column."
+            )
+        return reward, actions_at(actions, reward.shapes.space, len(state))
 
     def _reward_of(self, state: States) -> PerAction:
         """The reward at states as the panel holds them, categories as indicators."""
         return with_known(self.estimate, state, self.reward_function(state, self.estimate))
 
-    def q(self, states: Any) -> PerAction:
-        """Q(s, a), the value of each action."""
-        return self.estimate(self.encoding.encode_any(states)).q
+    def q(self, states: Any, actions: Any = None) -> PerAction | PerRow:
+        """Q(s, a), the value of each action; of amounts as `reward` takes them."""
+        state = self.encoding.encode_any(states)
+        found = self.estimate(state)
+        if actions is None:
+            return found.q
+        reward, at = self._at(state, actions)
+        return found.value + self.temperature * reward.log_density(state, at)
 
     def value(self, states: Any) -> PerRow:
         """V(s), the value of each state."""
         return self.estimate(self.encoding.encode_any(states)).value
 
-    def log_policy(self, states: Any) -> PerAction:
-        """log pi(a | s)."""
-        return self.estimate.policy.log_prob(self.encoding.encode_any(states))
+    def log_policy(self, states: Any, actions: Any = None) -> PerAction | PerRow:
+        """log pi(a | s).
+
+        Of amounts a log density with respect to the space's measure; less
+        `fit.space.log_volume` it is one per unit of the amount, but for atoms.
+        """
+        state = self.encoding.encode_any(states)
+        if actions is None:
+            return self.estimate.policy.log_prob(state)
+        reward, at = self._at(state, actions)
+        return reward.log_density(state, at)
 
     def predict(self, states: Any, *, bad_rows: str = "error") -> "pl.DataFrame":
         """A table, one row per state: reward, Q and probability of each action, the value.
@@ -104,20 +145,24 @@ class Fit:
 
         return predict(self, states, bad_rows)
 
-    def standard_errors(self, states: Any) -> PerAction:
+    def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.
 
         Of the default estimator, without refitting: the posterior of its penalised
-        coefficients and what estimating the law adds, clustered by unit.
+        coefficients and what estimating the law adds, clustered by unit. Of amounts, of
+        those of `actions` as `reward` takes them.
         """
-        if not isinstance(self.reward_function, JointReward):
+        if not isinstance(self.reward_function, (JointReward, AmountReward)):
             raise DataError(
                 "Standard errors in closed form come with the default reward (or "
                 'reward="joint"), and this fit\'s was estimated in another way: '
                 f"{self.stages['reward'].split(';')[0]}. {self._other_errors()}"
             )
         state = self.encoding.encode_any(states)
-        return self.reward_function.standard_errors(state, self.temperature)
+        if actions is None:
+            return self.reward_function.standard_errors(state, self.temperature)
+        reward, at = self._at(state, actions)
+        return reward.errors_at(state, at, self.temperature)
 
     def _other_errors(self) -> str:
         """Where the errors are of a reward that brings none along."""
@@ -130,13 +175,20 @@ class Fit:
             advice = f"Of a counted table, on the fit's own panel: {table}. {advice}"
         return advice
 
-    def interval(self, states: Any, level: float = 0.95) -> tuple[PerAction, PerAction]:
-        """Lower and upper ends of pointwise intervals, (row, action) each."""
+    def interval(self, states: Any, actions: Any = None, level: float = 0.95):
+        """Lower and upper ends of pointwise intervals, (row, action) each.
+
+        Of amounts, of those of `actions` as `reward` takes them. Where actions are
+        finitely many the level may come second.
+        """
         from .inference._bands import check_level, normal_interval
 
+        if self.space is None and np.ndim(actions) == 0 and actions is not None:
+            actions, level = None, actions
         check_level(level)
-        error = self.standard_errors(states)  # first: it may be that there are none
-        low, high = normal_interval(self.reward(states), error, level)
+        # First: it may be that there are none.
+        error = self.standard_errors(states, actions)
+        low, high = normal_interval(self.reward(states, actions), error, level)
         return low, high
 
     def at_temperature(self, temperature: float) -> "Fit":
@@ -180,24 +232,29 @@ class Fit:
         ):
             if told is not None and not np.isfinite(as_floats(name, told)).all():
                 raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
-        taken = np.arange(len(panel)), panel.action
+        bare, known = self._parts_taken(panel)
+        return select_temperature(
+            bare, known, panel.weight, average=average, maximum=maximum, minimum=minimum
+        )
+
+    def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
+        """The parts of the reward of each decision of a panel."""
+        reward = self.reward_function
+        if isinstance(reward, AmountReward):
+            at = reward.shapes(self._at(panel.state, panel.amount)[1])
+            bare, known = reward.parts_by_shape(panel.state)
+            return (bare * at).sum(axis=1), (known * at).sum(axis=1)
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
         # The anchor earns g whatever the temperature.
         bare[:, anchor], known[:, anchor] = 0.0, self.estimate.anchor_reward(panel.state)
-        return select_temperature(
-            bare[taken],
-            known[taken],
-            panel.weight,
-            average=average,
-            maximum=maximum,
-            minimum=minimum,
-        )
+        taken = np.arange(len(panel)), panel.action
+        return bare[taken], known[taken]
 
     def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the temperature scales in the reward, and what it leaves as it is."""
         self._require_affine()
-        if isinstance(self.reward_function, (AffineReward, JointReward)):
+        if isinstance(self.reward_function, (AffineReward, JointReward, AmountReward)):
             return self.reward_function.parts(state, self.estimate)
         bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
         return bare, np.zeros_like(bare)
@@ -206,7 +263,7 @@ class Fit:
         """Refuse rewards in which the temperature and the anchor's reward are entangled."""
         nothing_earned = self.estimate.anchor_reward.is_zero
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
-        affine = isinstance(self.reward_function, (AffineReward, JointReward))
+        affine = isinstance(self.reward_function, (AffineReward, JointReward, AmountReward))
         if not (affine or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "
