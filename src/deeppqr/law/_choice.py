@@ -66,6 +66,10 @@ def learn_transition(panel: Panel, *, moves: bool = True) -> Learned:
     out = _held_out(panel)[panel.is_transition]
     inside, outside = steps.select(judged & ~out), steps.select(judged & out)
     foreseen = _Foreseen(Ridges.of(steps.state, NUM_FORESEEN))
+    if not (inside.weight.any() and outside.weight.any()):
+        # A handful of steps: nothing is left to judge by, and the cheapest law is taken.
+        name, law = next(_candidates(steps, tabular=table is not None, moves=moves))
+        return Learned(law, name, ())
     truth = outside.follow(foreseen)
     # Scales over all units: a variable may happen not to vary in the held-out fold.
     spread = np.concatenate([truth, inside.follow(foreseen)]).var(axis=0)
