@@ -3,6 +3,7 @@
 import datetime as dt
 import inspect
 import warnings
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -31,7 +32,7 @@ def panel(roles=None, **changes):
     return FROM_FRAME(Panel, table(**changes), **{**NAMES, **(roles or {})})
 
 
-def with_entry(column, value, dtype=object):
+def with_entry(column, value, dtype: Any = object):
     """A column of the table with one entry replaced."""
     values = table()[column].astype(dtype)
     values[7] = value
