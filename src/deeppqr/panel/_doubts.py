@@ -4,15 +4,16 @@ Each finding says what was found, where first, and what to do. A panel brings a 
 so that they are read.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .._messages import counted, plain, warn_user
 from .._shapes import Codes, Mask, States
-from ._alike import look_alikes, told_apart
 from ._calendar import skipped_dates
 from ._encoding import Encoding
 from ._leaks import (
@@ -35,6 +36,9 @@ MANY_LEVELS = 100
 # Ends that a claim about all of them rests on: of five random rows in units of ten, all
 # are first rows once in 100,000.
 FEWEST_ENDS = 5
+# Labels that differ by rounding do so in the sixteenth digit; those that are meant differ
+# in the first few.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -289,11 +293,54 @@ def _alike(checked: Checked) -> Iterator[str]:
         for column in checked.encoding.columns
     }
     for what, values in labels.items():
-        pairs = look_alikes(values)
+        pairs = _look_alikes(values)
         if pairs:
             one, other = pairs[0]
             yield (
-                f"{what} has labels that may mean the same, {told_apart(one, other)} "
+                f"{what} has labels that may mean the same, {_told_apart(one, other)} "
                 f"first ({counted(len(pairs), 'such pair')}). They count as different: "
                 "write them in one way if they are not."
             )
+
+
+def _look_alikes(labels: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Pairs of labels that may mean the same."""
+    return [*_alike_in_text(labels), *_alike_as_numbers(labels)]
+
+
+def _alike_in_text(values: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    first: dict[str, str] = {}
+    for value in values:
+        if isinstance(value, str):
+            same = first.setdefault(_plain_form(value), value)
+            if same != value:
+                yield same, value
+
+
+def _alike_as_numbers(values: Sequence[Any]) -> Iterator[tuple[float, float]]:
+    """Fractions that differ by rounding, such as 0.3 and 0.1 + 0.2."""
+    numbers = sorted(value for value in values if isinstance(value, float))
+    for one, other in pairwise(numbers):
+        if other - one <= ROUNDING * max(abs(one), abs(other)):
+            yield one, other
+
+
+def _told_apart(one: Any, other: Any) -> str:
+    """Both labels, with characters that look alike written as codes."""
+    visible = _visible(str(one)) != _visible(str(other))
+    written = repr if visible else ascii
+    return f"{written(one)} and {written(other)}"
+
+
+def _visible(text: str) -> str:
+    """What a reader sees: composed characters, none without width."""
+    composed = unicodedata.normalize("NFKC", text)
+    return "".join(c for c in composed if unicodedata.category(c) != "Cf")
+
+
+def _plain_form(text: str) -> str:
+    plain_text = " ".join(_visible(text).casefold().split())
+    try:
+        return repr(float(plain_text))
+    except ValueError:
+        return plain_text
