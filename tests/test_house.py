@@ -27,7 +27,7 @@ ORDER = (
     *("progress", "provenance", "metrics", "report"),
     *("panel", "learners", "mdp", "worlds", "datasets", "policy", "law", "anchor"),
     *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),
-    *("cluster", "inference", "counterfactual", "cli"),
+    *("cluster", "inference", "counterfactual", "plots", "page", "cli"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

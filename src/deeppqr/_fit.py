@@ -11,6 +11,7 @@ from ._errors import DataError
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from .anchor._value import AnchoredValue
+from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
 from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from .counterfactual._changed import ChangedStates
     from .inference._bootstrap import Bootstrap
     from .inference._projection import Projection
+    from .plots._plots import Plots
 
 
 @stored
@@ -54,6 +56,8 @@ class Fit:
     """A sample of the states in the data, which `predict` compares others with."""
     model: "PQR | None" = field(default=None, metadata={TRANSIENT: True})
     """What it was fitted with; None once read from a folder."""
+    data: DataSummary | None = None
+    """What plots and the report need to know of the panel."""
 
     @property
     def discount(self) -> float:
@@ -255,6 +259,13 @@ class Fit:
         from .counterfactual._changed import changed_states
 
         return changed_states(self, panel, change, **options)
+
+    @property
+    def plot(self) -> "Plots":
+        """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
+        from .plots._plots import Plots
+
+        return Plots(self)
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""
