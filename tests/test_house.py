@@ -25,7 +25,17 @@ ORDER = (
         "_stage_names",
     ),
     *("progress", "provenance", "metrics", "report"),
-    *("panel", "learners", "mdp", "worlds", "datasets", "policy", "law", "anchor"),
+    *(
+        "actions",
+        "panel",
+        "learners",
+        "mdp",
+        "worlds",
+        "datasets",
+        "policy",
+        "law",
+        "anchor",
+    ),
     *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),
     *("cluster", "inference", "counterfactual", "plots", "page", "cli"),
 )

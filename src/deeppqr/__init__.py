@@ -40,11 +40,15 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from ._fit import Fit as Fit
     from ._pqr import PQR as PQR
     from ._storage import load as load
+    from .actions._space import Box as Box
+    from .actions._space import Mixed as Mixed
     from .inference._bootstrap import bootstrap as bootstrap
     from .panel._panel import Panel as Panel
 
 _LAZY = {
+    "Box": "actions._space",
     "Fit": "_fit",
+    "Mixed": "actions._space",
     "PQR": "_pqr",
     "Panel": "panel._panel",
     "bootstrap": "inference._bootstrap",

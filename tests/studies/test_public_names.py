@@ -9,7 +9,7 @@ import pytest
 import deeppqr
 import deeppqr_studies
 
-HOME = Path(deeppqr_studies.__file__).parent
+HOME = Path(str(deeppqr_studies.__file__)).parent
 FILES = sorted(HOME.rglob("*.py"))
 
 
