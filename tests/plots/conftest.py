@@ -1,5 +1,7 @@
 """Small fits to draw: numbers, categories, many actions."""
 
+from typing import Any
+
 import matplotlib
 import pytest
 from season_panel import decisions, panel_of
@@ -33,7 +35,7 @@ def mixed(light):
 @pytest.fixture(scope="session")
 def many():
     """Nine actions; no errors in closed form."""
-    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
+    stages: Any = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
     model = deeppqr.PQR(discount=0.8, anchor="act 00", **stages)
     return model.fit(panel_of(decisions(9)))
 

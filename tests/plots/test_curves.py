@@ -54,6 +54,8 @@ def test_errors_scale_with_the_temperature(fit):
     twice = reward_curves(fit.at_temperature(2.0), "x1")
     once = reward_curves(fit, "x1")
     np.testing.assert_allclose(twice.reward, 2 * once.reward, atol=1e-12)
+    assert once.error is not None
+    assert twice.error is not None
     np.testing.assert_allclose(twice.error, 2 * once.error, atol=1e-12)
 
 
@@ -91,6 +93,7 @@ def test_a_surface_is_the_mean_reward_too(fit):
         (fit.seen.state - fit.data.quantiles[50]) / fit.seen.scale
     ).sum(axis=1))]  # fmt: skip
     states[:, 1] = typical[1]
+    assert surface.error is not None
     np.testing.assert_allclose(surface.reward[5, 3], fit.reward(states)[0], atol=1e-12)
     np.testing.assert_allclose(
         surface.error[5, 3], fit.standard_errors(states)[0], atol=1e-12

@@ -9,7 +9,7 @@ from season_panel import decisions, panel_of
 import deeppqr
 from deeppqr import DataError
 from deeppqr.plots import reward_curves
-from deeppqr.plots._style import MAX_TOGETHER, PALETTE, number_text, text_of
+from deeppqr.plots._style import MAX_TOGETHER, PALETTE, number_text, quiet_fonts, text_of
 
 
 def legend_of(axis) -> list[str]:
@@ -32,8 +32,9 @@ def test_bands_are_the_intervals(fit):
     curves = reward_curves(fit, "x1")
     (band,) = fit.plot.reward("x1", actions=[2], level=0.9).collections
     path = band.get_paths()[0].vertices
-    low, high = curves.reward[:, 2] - curves.margin(0.9)[:, 2], curves.reward[:, 2]
-    high = high + curves.margin(0.9)[:, 2]
+    margin = curves.margin(0.9)
+    assert margin is not None
+    low, high = curves.reward[:, 2] - margin[:, 2], curves.reward[:, 2] + margin[:, 2]
     assert np.isclose(path[:, 1].min(), low.min())
     assert np.isclose(path[:, 1].max(), high.max())
 
@@ -157,7 +158,7 @@ def test_hostile_names_are_drawn_as_text(name, light):
     axis = fit.plot.reward(name)
     assert len(axis.get_xlabel()) <= 40
     assert "\u202e" not in axis.get_xlabel()
-    with deeppqr.plots._style.quiet_fonts():
+    with quiet_fonts():
         axis.figure.canvas.draw()
 
 
