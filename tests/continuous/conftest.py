@@ -1,6 +1,7 @@
 """Two worlds of amounts with exact truth: linear-quadratic control, and one built backwards."""
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -14,14 +15,14 @@ class World(NamedTuple):
     """Decisions of a world, and what is true of it at any state and action."""
 
     panel: Panel
-    reward: object
-    log_density: object
+    reward: Callable
+    log_density: Callable
     """With respect to the measure of the panel's space."""
-    anchor_reward: object
+    anchor_reward: Callable
     discount: float
 
     def fit(self, **settings):
-        told = {"discount": self.discount, "anchor": 0.0}
+        told: dict[str, Any] = {"discount": self.discount, "anchor": 0.0}
         told |= {"anchor_reward": self.anchor_reward} | settings
         return deeppqr.PQR(**told).fit(self.panel)
 

@@ -133,6 +133,7 @@ def test_counting_amounts_in_another_unit_changes_no_reward(invested):
     np.testing.assert_allclose(
         again.reward(states, 100 * amounts), fit.reward(states, amounts), atol=1e-6
     )
+    assert again.space
     assert again.space.log_volume - fit.space.log_volume == pytest.approx(np.log(100))
 
 

@@ -126,14 +126,6 @@ class AmountReward(AbstractReward):
         variance = ((slopes @ self.covariance) * slopes).sum(axis=1)
         return temperature * np.sqrt(np.maximum(variance, 0.0))
 
-    def standard_errors(self, state: States, temperature: float) -> PerAction:
-        """Of the rewards at the grid."""
-        columns = [
-            self.errors_at(state, np.repeat(action[None], len(state), axis=0), temperature)
-            for action in self.grid
-        ]
-        return np.stack(columns, axis=1)
-
     def _log_total(self, q: PerShape) -> PerRow:
         nodes, at = self.nodes
         return logsumexp(q @ at.T + np.log(nodes.weight), axis=1)
