@@ -37,7 +37,7 @@ ORDER = (
         "anchor",
     ),
     *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),
-    *("cluster", "inference", "counterfactual", "cli"),
+    *("cluster", "inference", "counterfactual", "explore", "cli"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 
