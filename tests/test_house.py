@@ -36,8 +36,28 @@ ORDER = (
         "law",
         "anchor",
     ),
-    *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),
-    *("cluster", "inference", "counterfactual", "explore", "cli"),
+    *(
+        "_exact",
+        "reward",
+        "_uncertainty",
+        "continuous",
+        "baselines",
+        "_paper",
+        "diagnostics",
+        "_fit",
+        "_pqr",
+        "_storage",
+    ),
+    *(
+        "cluster",
+        "inference",
+        "counterfactual",
+        "plots",
+        "page",
+        "explore",
+        "cli",
+        "__main__",
+    ),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from . import inference as inference
     from . import mdp as mdp
     from . import metrics as metrics
+    from . import plots as plots
     from . import policy as policy
     from . import progress as progress
     from . import provenance as provenance
@@ -57,16 +58,8 @@ _LAZY = {
 }
 _ROOMS = (
     *("anchor", "baselines", "cluster", "counterfactual", "datasets", "diagnostics"),
-    *(
-        "explore",
-        "inference",
-        "mdp",
-        "metrics",
-        "policy",
-        "progress",
-        "provenance",
-        "report",
-    ),
+    *("explore", "inference", "mdp", "metrics", "plots", "policy", "progress"),
+    *("provenance", "report"),
     *("reward", "worlds"),
 )
 

@@ -12,6 +12,7 @@ from ._errors import DataError
 from ._fit import Fit, with_known
 from ._paper import paper_stages
 from ._random import check_seed
+from ._uncertainty import uncertainty_or_reason
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
 from .anchor._known import KnownLaw as AnchorUnderLaw
@@ -19,6 +20,7 @@ from .anchor._known import resolve_transition
 from .anchor._problem import AnchorSolution, LogProbBonus
 from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem
+from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import diagnose
 from .diagnostics._identification import check_identified, warn_of_weak_overlap
 from .diagnostics._support import SeenStates
@@ -204,19 +206,26 @@ class PQR:
         raw = reward_fit.reward(panel.state, value)
         diagnostics = diagnose(panel, policy_fit, solution, value, raw, reward_fit.held_out)
         clock.lap("diagnostics")
+        law = getattr(anchor_solver, "transition", None)
+        found = reward_fit.value or value
+        uncertainty, why = uncertainty_or_reason(panel, found, reward_fit.reward, law)
+        clock.lap("errors")
         warn_of_weak_overlap(diagnostics)
         return Fit(
             # Estimated by likelihood, a reward comes with the policy and value that follow
             # from it; by regression, those of the first two stages stay.
-            reward_fit.value or value,
+            found,
             reward_fit.reward,
             panel.encoding,
             panel.actions,
             diagnostics,
             _stage_notes(policy_fit, solution, reward_fit.note),
-            self._provenance(panel, clock, solution, with_known(value, panel.state, raw)),
+            self._provenance(panel, clock, solution, with_known(value, panel.state, raw))
+            | ({"no_errors": why} if why else {}),
             SeenStates.of(panel),
+            uncertainty,
             self,
+            DataSummary.of(panel, (reward_fit.value or value).policy),
         )
 
     def _solve(self, solver, panel: Panel, policy, anchor_reward, anchor: int, *, key):

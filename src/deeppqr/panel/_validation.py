@@ -8,6 +8,8 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
+from ._amounts import check_amounts, grid_of, is_space, nearest_of_grid
+from ._calendar import calendar_advice
 from ._doubts import Checked, warn_of_doubts
 from ._encoding import (
     Column,
@@ -33,6 +35,7 @@ class RawDecisions:
 
     state: dict[str, Column]
     action: np.ndarray
+    """Labels; or amounts, with a column for each of `action_names`."""
     next_state: dict[str, Column] | None = None
     """Named like `state`. Without it, a unit's next row is its next state."""
     unit: np.ndarray | None = None
@@ -42,6 +45,8 @@ class RawDecisions:
     weight: np.ndarray | None = None
     categorical: frozenset[str] = frozenset()
     """State columns that are categories by their type or because the user says so."""
+    action_names: tuple[str, ...] = ("`action`",)
+    """How messages speak of the columns of the action."""
 
     def describe_row(self, row: int) -> str:
         """The row with its unit and time, as far as it has them."""
@@ -66,7 +71,12 @@ def validate(
             "that followed it."
         )
     # Roles before states: a mistake in an identifier explains more than one in a value.
-    labels, action = _encode_actions(raw, actions)
+    amount = None
+    if is_space(actions):
+        amount = check_amounts(raw.action, raw.action_names, actions, raw.describe_row)
+        labels, action = grid_of(actions), nearest_of_grid(actions, amount)
+    else:
+        labels, action = _encode_actions(raw, actions)
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
     encoding = Encoding.learn(
@@ -101,6 +111,8 @@ def validate(
     by_row |= {"unit": unit, "terminal": terminal, "weight": weight}
     fields = whole | {name: values[order] for name, values in by_row.items()}
     _warn(raw, order, fields, truncated[order])
+    if amount is not None:
+        fields |= {"space": actions, "amount": amount[order]}
     return fields
 
 
@@ -158,10 +170,23 @@ def _refuse_missing(raw: RawDecisions, values: np.ndarray, role: str, advice: st
     refuse_rows(missing_entries(values), expected, "none", raw.describe_row, advice)
 
 
+def _refuse_endless(raw: RawDecisions, values: np.ndarray, role: str) -> None:
+    """Raise where a label is infinite, which is what a division by zero leaves."""
+    endless = np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "f":
+        endless = np.isinf(values)
+    elif values.dtype == object:
+        endless[:] = [isinstance(v, float) and np.isinf(v) for v in values.tolist()]
+    advice = "Drop these rows, or give them a label."
+    expected = f"`{role}` must be a label and not infinite"
+    refuse_rows(endless, expected, values, raw.describe_row, advice)
+
+
 def _encode_actions(raw: RawDecisions, actions: Any):
     advice = "Drop these rows, or give doing nothing a label of its own."
     _refuse_missing(raw, raw.action, "action", advice)
     refuse_alike(raw.action, "`action`")
+    _refuse_endless(raw, raw.action, "action")
     observed, codes = encode_labels(raw.action)
     _refuse_continuous(raw, observed)
     labels = tuple(observed) if actions is None else _listed_actions(actions)
@@ -209,9 +234,17 @@ def _refuse_continuous(raw: RawDecisions, observed: list[Any]) -> None:
         raise DataError(
             f"`action` must name one of a few choices, but there are "
             f"{counted(len(observed), 'different label')} in {len(raw.action):,} rows; "
-            f"row 0 has {plain(raw.action[0])}. Group them first, such as quantities by "
-            "ranges."
+            f"row 0 has {plain(raw.action[0])}. {_continuous_advice(observed)}"
         )
+
+
+def _continuous_advice(observed: list[Any]) -> str:
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in observed):
+        return "Group them first, such as quantities by ranges."
+    return (
+        "If they are amounts, say between which bounds: "
+        f"actions=deeppqr.Box({float(observed[0])!r}, {float(observed[-1])!r})."
+    )
 
 
 def _encode_units(raw: RawDecisions) -> tuple[list[Any], np.ndarray]:
@@ -219,6 +252,7 @@ def _encode_units(raw: RawDecisions) -> tuple[list[Any], np.ndarray]:
         return [0], np.zeros(len(raw.action), dtype=np.int64)
     _refuse_missing(raw, raw.unit, "unit", "Every decision must say who took it.")
     refuse_alike(raw.unit, "`unit`")
+    _refuse_endless(raw, raw.unit, "unit")
     return encode_labels(raw.unit)
 
 
@@ -262,9 +296,13 @@ def _refuse_times_that_do_not_compare(time: np.ndarray) -> None:
         sorted(set(time.tolist()))
     except TypeError:
         kinds = sorted({type(value).__name__ for value in time.tolist()})
+        held = " and ".join(kinds)
+        # Python compares all dates of one type but for these.
+        held += " with and without a time zone" if len(kinds) == 1 else ""
         raise DataError(
-            f"`time` must be of one type, but holds {' and '.join(kinds)}, which do not "
-            "compare. Convert the column to integers or dates."
+            f"`time` must be of one type, but holds {held}, which do not compare. Convert "
+            "the column to integers or dates, such as with pandas.to_datetime(..., "
+            "utc=True)."
         ) from None
 
 
@@ -294,7 +332,8 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
             f"{raw.time[order[at]]} (row {order[at]}) to {raw.time[order[at + 1]]} "
             f"(row {order[at + 1]}), where steps of {period:g} are the rule "
             f"({counted(int(gap.sum()), 'gap')} in all). The state in between was "
-            "not seen, so there is no next state there. Fill the rows in, or pass "
+            "not seen, so there is no next state there. "
+            f"{calendar_advice(raw.time)}Fill the rows in, or pass "
             'gaps="split" to end the sequence at each gap.'
         )
     return follows & ~gap

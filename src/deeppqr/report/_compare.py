@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from .._errors import BadRows, DataError
+from .._errors import BadRows, DataError, NoInfluenceFunction
 from .._messages import counted
 from .._shapes import States
 from ._estimates import MISSING, decimals, ruled
@@ -85,7 +85,9 @@ class Comparison:
 
     def __str__(self) -> str:
         head = ("action", "earlier", "later", "change", "s.e.", "z", "P earlier", "P later")
-        lines: list[tuple[str, ...]] = [(*head, "")]
+        # The last column stands only where it says something.
+        mark = ("",) if self.moved else ()
+        lines: list[tuple[str, ...]] = [(*head, *mark)]
         for row in self.rows():
             digits = decimals(row["standard_error"], row["later"])
             names = ("earlier", "later", "change", "standard_error")
@@ -93,7 +95,8 @@ class Comparison:
             figures.append(decimal(row["z"], 2))
             shares = [decimal(row[f"probability_{w}"], 3) for w in ("earlier", "later")]
             cells = [MISSING if each == "nan" else each for each in figures + shares]
-            lines.append((str(row["action"]), *cells, "moved" if row["moved"] else ""))
+            said = ("moved" if row["moved"] else "",) if mark else ()
+            lines.append((str(row["action"]), *cells, *said))
         title = "Average rewards, this fit against an earlier one"
         return ruled(title, lines, notes=[*self.notes, self._verdict()])
 
@@ -214,10 +217,10 @@ def _mean_rewards(fit: "Fit", state: States) -> Float[np.ndarray, " action"]:
 
 
 def _mean_errors(fit: "Fit", state: States) -> Float[np.ndarray, " action"]:
-    """Standard errors of the average rewards; NaN where the estimator has none."""
-    errors = getattr(fit.reward_function, "mean_errors", None)
-    if errors is None:
-        unknown = np.full(len(fit.actions), np.nan)
-        unknown[fit.estimate.anchor] = 0.0
-        return unknown
-    return errors(state, fit.temperature)
+    """Of each action's mean over the states; NaN where the fit has none in closed form."""
+    known = np.isfinite(fit._reward_of(state))
+    weight = known / np.maximum(known.sum(axis=0), 1)
+    try:
+        return fit._errors().mean_errors(state, weight, fit.estimate)
+    except NoInfluenceFunction:
+        return np.full(len(fit.actions), np.nan)
