@@ -17,8 +17,9 @@ from jaxtyping import Float
 from .._errors import BadRows, DataError, NoInfluenceFunction
 from .._messages import counted
 from .._shapes import States
-from ._estimates import MISSING, decimals, ruled
+from ._estimates import decimals
 from ._layout import decimal, listed
+from ._printed import MISSING, PrintedTable
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -84,8 +85,8 @@ class Comparison:
         ]
 
     def __str__(self) -> str:
-        head = ("action", "earlier", "later", "change", "s.e.", "z", "P earlier", "P later")
-        lines: list[tuple[str, ...]] = [(*head, "")]
+        head = ("earlier", "later", "change", "s.e.", "z", "P earlier", "P later", "")
+        lines: list[tuple[str, ...]] = []
         for row in self.rows():
             digits = decimals(row["standard_error"], row["later"])
             names = ("earlier", "later", "change", "standard_error")
@@ -95,7 +96,8 @@ class Comparison:
             cells = [MISSING if each == "nan" else each for each in figures + shares]
             lines.append((str(row["action"]), *cells, "moved" if row["moved"] else ""))
         title = "Average rewards, this fit against an earlier one"
-        return ruled(title, lines, notes=[*self.notes, self._verdict()])
+        notes = [*self.notes, self._verdict()]
+        return PrintedTable(title, head, lines, notes=notes, corner="action").text()
 
     def _verdict(self) -> str:
         if not (self.standard_errors > 0).any():
