@@ -18,8 +18,8 @@ from .._errors import BadRows, DataError, NoInfluenceFunction
 from .._messages import counted
 from .._shapes import States
 from ._estimates import decimals
+from ._grid import MISSING, Grid
 from ._layout import decimal, listed
-from ._printed import MISSING, PrintedTable
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -85,7 +85,17 @@ class Comparison:
         ]
 
     def __str__(self) -> str:
-        head = ("earlier", "later", "change", "s.e.", "z", "P earlier", "P later", "")
+        head = (
+            "action",
+            "earlier",
+            "later",
+            "change",
+            "s.e.",
+            "z",
+            "P earlier",
+            "P later",
+            "",
+        )
         lines: list[tuple[str, ...]] = []
         for row in self.rows():
             digits = decimals(row["standard_error"], row["later"])
@@ -96,8 +106,7 @@ class Comparison:
             cells = [MISSING if each == "nan" else each for each in figures + shares]
             lines.append((str(row["action"]), *cells, "moved" if row["moved"] else ""))
         title = "Average rewards, this fit against an earlier one"
-        notes = [*self.notes, self._verdict()]
-        return PrintedTable(title, head, lines, notes=notes, corner="action").text()
+        return Grid(title, head, tuple(lines), (*self.notes, self._verdict())).text()
 
     def _verdict(self) -> str:
         if not (self.standard_errors > 0).any():

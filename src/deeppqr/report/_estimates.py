@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ._printed import MISSING, PrintedTable
+from ._grid import MISSING, Grid
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # The 97.5 % quantile of the standard normal, here as a number because importing
 # scipy.stats for it takes a second.
 NORMAL_975 = 1.959963984540054
-DRAWS_HEADINGS = ("estimate", "s.e.", "95% low", "95% high")
+DRAWS_HEAD = ("", "estimate", "s.e.", "95% low", "95% high")
 MAX_ROWS = 40  # of a printed table of draws: a screen; the rest is counted below it
 
 
@@ -141,12 +141,12 @@ class Estimates:
         }
         return pl.DataFrame(labels | figures, strict=False)
 
-    def _printed(self) -> PrintedTable:
+    def _printed(self) -> Grid:
         share = f"{100 * self.level:g}%"
-        headings = ("estimate", "s.e.", "z", "p", f"{share} low", f"{share} high")
-        lines = [_cells(row) for row in self.table()]
-        notes = [self.note] if self.note else []
-        return PrintedTable(self.title, headings, lines, self.facts, notes)
+        head = ("", "estimate", "s.e.", "z", "p", f"{share} low", f"{share} high")
+        lines = tuple(_cells(row) for row in self.table())
+        notes = (self.note,) if self.note else ()
+        return Grid(self.title, head, lines, notes, self.facts)
 
     def text(self) -> str:
         """Aligned columns between rules, for the terminal."""
@@ -170,7 +170,7 @@ class Estimates:
         return self.text()
 
 
-def print_draws(found: "Bootstrap") -> PrintedTable:
+def print_draws(found: "Bootstrap") -> Grid:
     """The table of a bootstrap; intervals are quantiles of its draws."""
     values = found.estimate.ravel()
     # With one draw there is no spread: the table then has estimates alone.
@@ -197,7 +197,7 @@ def print_draws(found: "Bootstrap") -> PrintedTable:
         notes.append(
             f"{values.size - MAX_ROWS:,} more entries: see `standard_errors`, `interval`."
         )
-    return PrintedTable("Bootstrap over units", DRAWS_HEADINGS, lines, notes=notes)
+    return Grid("Bootstrap over units", DRAWS_HEAD, tuple(lines), tuple(notes))
 
 
 def entry_names(found: "Bootstrap") -> list[str]:
