@@ -48,7 +48,16 @@ ORDER = (
         "_pqr",
         "_storage",
     ),
-    *("cluster", "inference", "counterfactual", "plots", "page", "cli", "__main__"),
+    *(
+        "cluster",
+        "inference",
+        "counterfactual",
+        "plots",
+        "page",
+        "explore",
+        "cli",
+        "__main__",
+    ),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

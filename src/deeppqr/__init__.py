@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from . import counterfactual as counterfactual
     from . import datasets as datasets
     from . import diagnostics as diagnostics
+    from . import explore as explore
     from . import inference as inference
     from . import mdp as mdp
     from . import metrics as metrics
@@ -57,7 +58,8 @@ _LAZY = {
 }
 _ROOMS = (
     *("anchor", "baselines", "cluster", "counterfactual", "datasets", "diagnostics"),
-    *("inference", "mdp", "metrics", "plots", "policy", "progress", "provenance", "report"),
+    *("explore", "inference", "mdp", "metrics", "plots", "policy", "progress"),
+    *("provenance", "report"),
     *("reward", "worlds"),
 )
 
