@@ -50,8 +50,10 @@ def linear():
 def counted():
     world = random_tabular(seed=4)
     panel = world.simulate(steps=4_000, units=40, seed=5)
-    stages = {"policy": "frequency", "anchor_value": "exact", "reward": "table"}
-    return deeppqr.PQR(discount=0.9, anchor=0, **stages).fit(panel), panel
+    model = deeppqr.PQR(
+        discount=0.9, anchor=0, policy="frequency", anchor_value="exact", reward="table"
+    )
+    return model.fit(panel), panel
 
 
 def row_of(table, **labels):
