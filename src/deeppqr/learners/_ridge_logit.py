@@ -18,6 +18,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.special import log_softmax
 
 from .._shapes import Codes, PerAction, PerRow
+from ._row_threads import blas_threads
 
 ROWS_AT_ONCE = 4_096  # with 5 actions and 300 features, 50 MB for the Hessian's root
 # Upper bound of a group's penalty, at which its coefficients are zero for all purposes.
@@ -144,7 +145,8 @@ def best_penalty(
     rounds = min(rounds, max(6, int(4e9 / max(len(group), 1) ** 3)))
     for _ in range(rounds if num_groups else 0):
         system = hessian + np.diag(penalty_diagonal(penalty, group))
-        variance, theta = _variance_and_mean(system, right)
+        with blas_threads():
+            variance, theta = _variance_and_mean(system, right)
         spread = np.bincount(inside, variance[penalised], num_groups)
         square = np.bincount(inside, theta[penalised] ** 2, num_groups)
         effective = np.maximum(size - penalty * spread, 1e-12)

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import TypeVar
 
 import numpy as np
@@ -32,7 +33,7 @@ def row_threads() -> Iterator[None]:
     if _pool.get() is not None:
         yield
         return
-    blas = ThreadpoolController().select(user_api="blas")
+    blas = _blas()
     allowed = max((library["num_threads"] for library in blas.info()), default=1)
     number = min(allowed, len(os.sched_getaffinity(0)) if _HAS_AFFINITY else allowed)
     with blas.limit(limits=1), ThreadPoolExecutor(number) as pool:
@@ -41,6 +42,23 @@ def row_threads() -> Iterator[None]:
             yield
         finally:
             _pool.reset(token)
+
+
+@contextmanager
+def blas_threads() -> Iterator[None]:
+    """A block in which BLAS has the threads instead: for large matrices, between blocks."""
+    found = _pool.get()
+    if found is None or found[1] == 1:
+        yield
+        return
+    with _blas().limit(limits=found[1]):
+        yield
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    # Kept: looking for the libraries takes milliseconds.
+    return ThreadpoolController().select(user_api="blas")
 
 
 _HAS_AFFINITY = hasattr(os, "sched_getaffinity")

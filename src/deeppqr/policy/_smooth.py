@@ -109,7 +109,8 @@ class _Newton:
         prob = np.exp(self._scores(self.theta))
         for rows, z in choice_scores(self.basis, self.columns, prob, self.action):
             z *= self.weight[rows, None].astype(np.float32)
-            np.add.at(score, fold[rows], z)
+            for number in range(FOLDS):
+                score[number] += z[fold[rows] == number].sum(axis=0, dtype=np.float64)
         diagonal = np.diag(penalty_diagonal(self.penalty, self.basis.group))
         found = np.empty(len(self.action))
         for number in range(FOLDS):
