@@ -103,12 +103,15 @@ def test_temperature_scales_everything(rng):
     one, two = AmountWorld(dim=2), AmountWorld(dim=2, temperature=2.0)
     states = rng.normal(size=(10, 2))
     actions = one.draw(states, rng)
-    same = {"rtol": 1e-12, "atol": 1e-12}
     for name in ("reward", "q"):
         expected = 2 * getattr(one, name)(states, actions)
-        np.testing.assert_allclose(getattr(two, name)(states, actions), expected, **same)
+        np.testing.assert_allclose(
+            getattr(two, name)(states, actions), expected, rtol=1e-12, atol=1e-12
+        )
     found = two.log_policy(states, actions)
-    np.testing.assert_allclose(found, one.log_policy(states, actions), **same)
+    np.testing.assert_allclose(
+        found, one.log_policy(states, actions), rtol=1e-12, atol=1e-12
+    )
     myopic = AmountWorld(dim=2, discount=0.0)
     np.testing.assert_array_equal(myopic.reward(states, actions), myopic.q(states, actions))
 
