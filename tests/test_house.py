@@ -36,8 +36,18 @@ ORDER = (
         "law",
         "anchor",
     ),
-    *("_exact", "_exact_density", "reward", "baselines", "_paper", "diagnostics"),
-    *("_fit", "_pqr", "_storage"),
+    *(
+        "_exact",
+        "_exact_density",
+        "reward",
+        "continuous",
+        "baselines",
+        "_paper",
+        "diagnostics",
+        "_fit",
+        "_pqr",
+        "_storage",
+    ),
     *("cluster", "inference", "counterfactual", "cli"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""

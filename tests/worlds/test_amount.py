@@ -6,6 +6,7 @@ from scipy.special import logsumexp
 
 from deeppqr import Box, DataError, Mixed
 from deeppqr.worlds import AmountWorld
+from deeppqr.worlds._amounts import walk
 
 KINDS = [(1, True), (1, False), (2, True), (2, False)]
 
@@ -125,6 +126,21 @@ def test_simulated_moves_follow_the_law(rng):
         value = world.value(world.next_states(states, actions, rng))
         expected = world.continuation(state, actions[:1])[0]
         assert abs(value.mean() - expected) < 4 * value.std() / np.sqrt(len(value))
+
+
+def test_panels_hold_the_same_walk():
+    world = AmountWorld(dim=2, action_dim=2)
+    panel = world.simulate(steps=400, units=20, seed=1)
+    assert panel.space == world.actions
+    assert (len(panel), panel.num_units) == (400, 20)
+    state, action, after, _ = walk(world, steps=400, units=20, seed=1)
+    for found, drawn in (
+        (panel.state, state),
+        (panel.amount, action),
+        (panel.next_state, after),
+    ):
+        np.testing.assert_array_equal(found, drawn)
+    assert 0.15 < (action == 0).all(axis=1).mean() < 0.6
 
 
 def test_spaces():

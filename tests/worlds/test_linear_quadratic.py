@@ -87,6 +87,13 @@ def test_simulated_decisions_follow_the_policy_and_the_law():
         assert (np.abs(relative) < 5 * np.sqrt(2 / rows)).all()
 
 
+def test_panels():
+    world = LinearQuadratic.random(2, 1, seed=2)
+    panel = world.simulate(steps=600, units=30, seed=1)
+    assert panel.space == world.box
+    assert (len(panel), panel.num_units) == (600, 30)
+
+
 def test_actions_outside_the_box_are_drawn_again(rng):
     """At a width of one a third of the draws falls outside; none is kept."""
     world = LinearQuadratic(width=1.0)

@@ -18,7 +18,8 @@ from ..actions._nodes import Nodes
 from ..actions._space import ActionSpace, Amounts, Box, Mixed
 from ..mdp._simulate import check_count, generator
 from ..mdp._tabular import check_preferences
-from ._amounts import check_actions
+from ..panel._panel import Panel
+from ._amounts import check_actions, simulate_amounts
 from ._smooth import DRIFT, NODES, NOISE, POINTS_AT_ONCE, PULL, blocks, plane, uniform_rule
 from ._tabular import check_columns
 
@@ -162,6 +163,13 @@ class AmountWorld:
         still, direction = self._moves(states, actions)
         ahead = still[:, None] + points[:, None] * direction[:, None]
         return ahead, np.tile(weights, (len(states), 1))
+
+    def simulate(self, steps: int = 10_000, units: int = 500, seed: int = 1) -> Panel:
+        """Decisions of the optimal policy; `steps` is the total.
+
+        Every unit takes as many; starts are normally distributed.
+        """
+        return simulate_amounts(self, self.actions, steps=steps, units=units, seed=seed)
 
     def initial_states(self, number: int, rng: np.random.Generator) -> States:
         return rng.normal(size=(number, self.dim))

@@ -6,14 +6,17 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import States
-from ..actions._space import Amounts
+from ..actions._space import ActionSpace, Amounts
 from ..mdp._simulate import generator, split_steps
+from ..panel._panel import Panel
 
 
 @runtime_checkable
 class AmountsWorld(Protocol):
     """A world with continuous actions that can be simulated."""
 
+    @property
+    def state_names(self) -> list[str]: ...
     def initial_states(self, number: int, rng: np.random.Generator) -> States: ...
     def draw(self, states: States, rng: np.random.Generator) -> Amounts: ...
     def next_states(
@@ -32,6 +35,17 @@ def check_actions(actions: Any, rows: int, dimensions: int) -> Amounts:
             f"shape is {np.shape(actions)}."
         )
     return found
+
+
+def simulate_amounts(
+    world: "AmountsWorld", space: ActionSpace, *, steps: int, units: int, seed: int
+) -> Panel:
+    """Decisions of the world's policy as a panel, as many for each unit."""
+    state, action, after, unit = walk(world, steps=steps, units=units, seed=seed)
+    names = world.state_names
+    return Panel.from_arrays(
+        state, action, after, unit=unit, actions=space, state_names=names
+    )
 
 
 def walk(

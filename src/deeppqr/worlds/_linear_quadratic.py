@@ -18,7 +18,8 @@ from .._shapes import PerRow, States
 from ..actions._space import Box
 from ..mdp._simulate import generator
 from ..mdp._tabular import as_floats, check_preferences
-from ._amounts import check_actions
+from ..panel._panel import Panel
+from ._amounts import check_actions, simulate_amounts
 from ._tabular import check_columns
 
 # Periods ahead after this many doublings: 10^9. At rates of 1 - 10^-6 a period the rest
@@ -185,6 +186,13 @@ class LinearQuadratic:
         above = ndtr((mean - self.box.upper) / deviation)
         # Dimensions are added up, which counts corners more than once.
         return np.minimum((below + above).sum(axis=1), 1.0)
+
+    def simulate(self, steps: int = 10_000, units: int = 500, seed: int = 1) -> Panel:
+        """Decisions of the optimal policy; `steps` is the total.
+
+        Every unit takes as many; starts are states of the long run.
+        """
+        return simulate_amounts(self, self.box, steps=steps, units=units, seed=seed)
 
     def initial_states(self, number: int, rng: np.random.Generator) -> States:
         """States of the long run."""
