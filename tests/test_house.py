@@ -40,6 +40,7 @@ ORDER = (
         "_exact",
         "_exact_density",
         "reward",
+        "_uncertainty",
         "continuous",
         "baselines",
         "_paper",
@@ -48,7 +49,7 @@ ORDER = (
         "_pqr",
         "_storage",
     ),
-    *("cluster", "inference", "counterfactual", "cli"),
+    *("cluster", "inference", "counterfactual", "cli", "__main__"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

@@ -1,6 +1,7 @@
 """Synthetic worlds with known rewards, values and policies, computed exactly."""
 
 from ._amount import AmountWorld as AmountWorld
+from ._app import AppWorld as AppWorld
 from ._firms import FirmWorld as FirmWorld
 from ._linear_quadratic import LinearQuadratic as LinearQuadratic
 from ._paper import PaperWorld as PaperWorld
