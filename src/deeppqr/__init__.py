@@ -26,9 +26,11 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from . import counterfactual as counterfactual
     from . import datasets as datasets
     from . import diagnostics as diagnostics
+    from . import explore as explore
     from . import inference as inference
     from . import mdp as mdp
     from . import metrics as metrics
+    from . import plots as plots
     from . import policy as policy
     from . import progress as progress
     from . import provenance as provenance
@@ -58,7 +60,8 @@ _LAZY = {
 }
 _ROOMS = (
     *("anchor", "baselines", "cluster", "counterfactual", "datasets", "diagnostics"),
-    *("inference", "mdp", "metrics", "policy", "progress", "provenance", "report"),
+    *("explore", "inference", "mdp", "metrics", "plots", "policy", "progress"),
+    *("provenance", "report"),
     *("reward", "worlds"),
 )
 

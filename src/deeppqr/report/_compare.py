@@ -85,7 +85,9 @@ class Comparison:
 
     def __str__(self) -> str:
         head = ("action", "earlier", "later", "change", "s.e.", "z", "P earlier", "P later")
-        lines: list[tuple[str, ...]] = [(*head, "")]
+        # The last column stands only where it says something.
+        mark = ("",) if self.moved else ()
+        lines: list[tuple[str, ...]] = [(*head, *mark)]
         for row in self.rows():
             digits = decimals(row["standard_error"], row["later"])
             names = ("earlier", "later", "change", "standard_error")
@@ -93,7 +95,8 @@ class Comparison:
             figures.append(decimal(row["z"], 2))
             shares = [decimal(row[f"probability_{w}"], 3) for w in ("earlier", "later")]
             cells = [MISSING if each == "nan" else each for each in figures + shares]
-            lines.append((str(row["action"]), *cells, "moved" if row["moved"] else ""))
+            said = ("moved" if row["moved"] else "",) if mark else ()
+            lines.append((str(row["action"]), *cells, *said))
         title = "Average rewards, this fit against an earlier one"
         return ruled(title, lines, notes=[*self.notes, self._verdict()])
 
