@@ -45,21 +45,25 @@ class JointReward(AbstractReward):
 
     def __call__(self, state, value):
         if value.temperature == self.temperature:
-            return self.at_fitted(state)[0]
+            return self.reward_at(state)
         bare, known = self.parts(state, value)
         return value.temperature * bare + known
 
     def at_fitted(self, state: States) -> tuple[PerAction, np.ndarray]:
         """The reward at the temperature of the fit, and its continuations."""
-        ahead = self.look_ahead(state)
+        return self.reward_at(state), self.look_ahead(state)
+
+    def reward_at(self, state: States) -> PerAction:
+        """The reward at the temperature of the fit."""
         known = self.anchor_reward(state)
-        default = np.repeat(known[:, None], ahead.shape[1], axis=1)
+        default = np.repeat(known[:, None], self.basis.num_actions, axis=1)
         if isinstance(self.basis, GivenBasis):  # a user's features are all there is
             default = np.zeros_like(default)
         elif self.anchor_ends and not self.anchor_reward.is_zero:
-            default = default - self.discount * ahead[:, :, 1]
+            # Only here: continuations take a hundred times as long as the rest.
+            default = default - self.discount * self.look_ahead(state)[:, :, 1]
         default[:, self.anchor] = known
-        return default + self.temperature * self.basis(state, self.theta), ahead
+        return default + self.temperature * self.basis(state, self.theta)
 
     def look_ahead(self, state: States) -> np.ndarray:
         """The continuations; those of the last call are kept, since Q, V, the policy and
@@ -82,10 +86,10 @@ class JointReward(AbstractReward):
         ever; the policy does not change with the temperature.
         """
         del value
-        reward, ahead = self.at_fitted(state)
+        reward = self.reward_at(state)
         if self.anchor_reward.is_zero:
             return reward / self.temperature, np.zeros_like(reward)
-        after = ahead[:, :, 1]
+        after = self.look_ahead(state)[:, :, 1]
         forever = self.anchor_reward(state) + self.discount * after[:, self.anchor]
         known = forever[:, None] - self.discount * after
         return (reward - known) / self.temperature, known
