@@ -11,7 +11,7 @@ import deeppqr
 from deeppqr import DataWarning, Panel, WeakOverlapWarning
 from deeppqr.worlds import PaperWorld, SmoothWorld, random_tabular
 
-QUICK = {"policy": "logit", "reward": "linear"}
+QUICK: dict = {"policy": "logit", "reward": "linear"}
 
 
 def walk(rows=4_000, units=80, seed=0):
@@ -63,11 +63,15 @@ def chain_that_leaves():
 
 
 def near_singular_solve():
-    """A column that repeats another one up to the last digits."""
-    frame = walk()
-    noise = 1e-9 * np.random.default_rng(1).normal(size=len(frame))
-    panel = read(frame.with_columns(again=pl.col("x") + noise), "again")
-    return fitted(panel, reward="regression", anchor_value="linear")
+    """A discount so near one that the anchor's values are hardly pinned down."""
+    model = deeppqr.PQR(
+        discount=1 - 1e-10,
+        anchor=0,
+        anchor_value="exact",
+        policy="frequency",
+        reward="table",
+    )
+    return model.fit(table())
 
 
 def miscalibrated_policy():

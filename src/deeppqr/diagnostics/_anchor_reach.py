@@ -33,8 +33,8 @@ def log_odds_slope(panel: Panel, log_prob: PerAction) -> tuple[float, float]:
     r"""The power of the policy that fits the decisions best, and its standard error.
 
     $\arg\max_\tau \sum_i \log\mathrm{softmax}\{\tau\log\pi(\cdot|s_i)\}_{a_i}$ is one for a
-    policy with the right odds, below one where they are too extreme. Errors are clustered by
-    unit; not a number where all actions are equally likely everywhere.
+    policy with the right odds, below one where they are too extreme. Errors are clustered
+    by unit; not a number where all actions are equally likely everywhere.
     """
     clusters, power = Clusters.of(panel), 1.0
     for _ in range(STEPS):

@@ -170,7 +170,7 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
     yield Diagnostic(
         "anchor_leaves_data",
         outside,
-        _grade(-outside, -0.05, -0.2),
+        grade(-outside, -0.05, -0.2),
         "states that the anchor leads to in which nobody decides nearby; values along a "
         "chain of anchors rest on extrapolation there",
     )
@@ -254,7 +254,7 @@ def _calibration(panel: Panel, log_prob: np.ndarray) -> Iterator[Diagnostic]:
     yield Diagnostic(
         "log_odds_slope",
         slope,
-        _grade(-excess, -0.2, -0.5),
+        grade(-excess, -0.2, -0.5),
         f"by which the policy's log-odds would fit the decisions best ({error:.2g}): below "
         "one they are too extreme, above one too flat, and so are the rewards",
     )
