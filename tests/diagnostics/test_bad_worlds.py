@@ -62,18 +62,6 @@ def chain_that_leaves():
     return fitted(Panel.from_arrays(state, action, after, unit=unit))
 
 
-def near_singular_solve():
-    """A discount so near one that the anchor's values are hardly pinned down."""
-    model = deeppqr.PQR(
-        discount=1 - 1e-10,
-        anchor=0,
-        anchor_value="exact",
-        policy="frequency",
-        reward="table",
-    )
-    return model.fit(table())
-
-
 def miscalibrated_policy():
     """Odds three times as extreme as those of the decisions."""
     world = SmoothWorld(seed=1)
@@ -92,7 +80,6 @@ def few_units():
 FITS = {
     rare_anchor: "anchor_share",
     chain_that_leaves: "anchor_leaves_data",
-    near_singular_solve: "condition",
     miscalibrated_policy: "log_odds_slope",
     few_units: "effective_units",
 }
