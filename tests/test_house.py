@@ -38,6 +38,7 @@ ORDER = (
     ),
     *(
         "_exact",
+        "_exact_density",
         "reward",
         "_uncertainty",
         "continuous",
