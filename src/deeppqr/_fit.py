@@ -393,6 +393,7 @@ class Fit:
         """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
         from .plots._plots import Plots
 
+        self._require_finite("Plots")
         return Plots(self)
 
     def summary(self) -> str:
@@ -400,6 +401,31 @@ class Fit:
         from .report._summary import summarise
 
         return summarise(self)
+
+    def report(
+        self, path: str | Path, *, results: Any = (), title: str | None = None
+    ) -> Path:
+        """Write one self-contained HTML file: what was found and how far to trust it.
+
+        Parameters
+        ----------
+        path
+            A new file, such as `"report.html"`.
+        results
+            Tables and counterfactuals to add, one or a list: what `project` and
+            `counterfactual` return.
+        title
+            The page's heading.
+        """
+        from .page._report import write_report
+
+        self._require_finite("Reports")
+        return write_report(self, path, results=results, title=title)
+
+    def _repr_html_(self) -> str:
+        from .page._notebook import fit_html
+
+        return fit_html(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fit to a new folder; `deeppqr.load` reads it back."""
