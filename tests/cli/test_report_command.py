@@ -2,8 +2,8 @@
 
 import pytest
 
+import deeppqr
 from deeppqr.cli import main
-from deeppqr.cli._report import report_beside
 from season_panel import decisions
 
 
@@ -45,10 +45,12 @@ def test_a_report_is_not_overwritten_and_needs_a_fit(data, tmp_path, capsys):
     assert list((tmp_path / "no fit").iterdir()) == []
 
 
-def test_a_failing_report_costs_no_fit(tmp_path):
-    class Unlucky:
-        def report(self, path):
-            raise RuntimeError("no font at all")
+def test_a_failing_report_costs_no_fit(data, tmp_path, monkeypatch):
+    def fail(fit, path):
+        raise RuntimeError("no font at all")
 
-    with pytest.warns(UserWarning, match="could not be written: no font at all The fit is"):
-        report_beside(Unlucky(), tmp_path)  # pyright: ignore[reportArgumentType]
+    monkeypatch.setattr(deeppqr.Fit, "report", fail)
+    words = fit_words(data, tmp_path / "run")
+    with pytest.warns(UserWarning, match=r"could not be written \(no font at all\)"):
+        assert main([*words, "--anchor", "act 00"]) == 0
+    assert deeppqr.load(tmp_path / "run").anchor == "act 00"

@@ -41,7 +41,7 @@ def report_beside(fit: "deeppqr.Fit", folder: Path) -> None:
         fit.report(folder / NAME)
     except Exception as problem:  # the fit may have taken an hour, the report takes seconds
         warnings.warn(
-            f"The report could not be written: {problem} The fit is complete; try "
+            f"The report could not be written ({problem}); the fit is complete. Try "
             f"`deeppqr report {folder}`.",
             stacklevel=2,
         )
