@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from .inference._bootstrap import Bootstrap
     from .inference._projection import Projection
     from .plots._plots import Plots
+    from .report._estimates import Estimates
 
 
 @stored
@@ -211,6 +212,36 @@ class Fit:
         if actions is None:
             return reward_interval(self, states, level, simultaneous)
         return amount_interval(self, states, actions, level, simultaneous)
+
+    def average(self, data: Any = None, **options: Any) -> "Estimates":
+        """Average rewards by action, and by group with `by`: a table with errors.
+
+        `data` is a panel or a table of states, by default those that the fit keeps.
+        Options are those of `deeppqr.inference.average`: `by`, `actions`, `taken`,
+        `weights`, `level`.
+        """
+        from .inference._functionals import average
+
+        return average(self, data, **options)
+
+    def slopes(self, column: str, data: Any = None, **options: Any) -> "Estimates":
+        """Average slopes of the reward in a state column by action; of a category the
+        differences between levels. Options are those of `deeppqr.inference.slopes`.
+        """
+        from .inference._functionals import slopes
+
+        return slopes(self, column, data, **options)
+
+    def compare(
+        self, column: str | None = None, data: Any = None, **options: Any
+    ) -> "Estimates":
+        """Average contrasts: `fit.compare("age", step=1)`, `fit.compare("town",
+        values=("south", "west"))` or, between actions, `fit.compare(actions=("keep",
+        "replace"))`. Options are those of `deeppqr.inference.compare`.
+        """
+        from .inference._functionals import compare
+
+        return compare(self, column, data, **options)
 
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.

@@ -139,9 +139,15 @@ class Bootstrap:
 
     def summary(self) -> str:
         """A table: estimate, standard error and 95 % interval of each entry."""
-        from ..report._estimates import summarise_draws
+        from ..report._estimates import print_draws
 
-        return summarise_draws(self)
+        return print_draws(self).text()
+
+    def latex(self) -> str:
+        """The same table for LaTeX, with the rules of booktabs."""
+        from ..report._estimates import print_draws
+
+        return print_draws(self).latex()
 
     __str__ = summary
 
