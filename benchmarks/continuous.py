@@ -12,14 +12,16 @@ of the reward less the anchor's, at fresh decisions other than the anchor's.
 
 Fits on bins take the amounts of the same panel in bins of equal length, which in a finite
 fit count as one each and not as a share of the box; against an atom their rewards are put
-right by temperature * log(bins). `nmse` reads the reward of an amount's bin, `joined` a line
-between the middles of bins. In two dimensions a bin is a square.
+right by temperature * log(bins). `nmse` reads the reward of an amount's bin, `joined` a
+line between the middles of bins. In two dimensions a bin is a square. `stages` are the
+paper's three, with the quick density: reward="regression".
 """
 
 import argparse
 import csv
 import time
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,8 +63,9 @@ def errors(name: str, seed: int, rows: int, method: str) -> dict:
     states, amount = fresh.state[taken], fresh.amount[taken]
     truth, known = world.reward(states, amount), world.anchor_reward(states)
     start, cpu = time.perf_counter(), time.process_time()
-    if method == "amounts":
-        fit = model(world).fit(panel)
+    if not method.startswith("bins"):
+        how = "auto" if method == "amounts" else "regression"
+        fit = replace(model(world), reward=how).fit(panel)
         found = joined = fit.reward(states, amount)
     else:
         found, joined = by_bins(world, panel, int(method.split()[1]), states, amount)
@@ -157,6 +160,7 @@ def tasks(job: str, seeds: int):
             bins = BINS[int(name.split("-")[1])]
             for rows in SIZES:
                 yield {"world": name, "seed": seed, "rows": rows, "method": "amounts"}
+            yield {"world": name, "seed": seed, "rows": SIZES[-1], "method": "stages"}
             for number in bins:
                 method = f"bins {number}"
                 yield {"world": name, "seed": seed, "rows": SIZES[-1], "method": method}

@@ -6,9 +6,10 @@ r(s,a) = \alpha\log\pi(a|s) + V(s) - \gamma E[V(s')|s,a].$$
 
 An anchor that is a point of a continuum is never taken exactly. So expectations of next
 states are regressed on state and action together, over all rows, and read at the anchor.
-The equation is linear in what feeds it, $-\log\pi(a^A|\cdot)$ and g, and is solved for each.
+The equation is linear in what feeds it, $-\log\pi(a^A|\cdot)$ and g, and solved for each.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,8 +24,9 @@ from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
 from ..panel._panel import Panel
 from ..policy._density import AbstractDensity, DensityFit
-from ..policy._policy import AbstractPolicy
+from ..policy._policy import FOLDS, AbstractPolicy
 from ..policy._tensor import StateFeatures
+from ._held_out import held_out_histogram
 from ._reward import AbstractAmountReward
 from ._shapes import ActionShapes
 
@@ -40,6 +42,9 @@ class StagedEstimate:
 
     reward: "DensityReward"
     value: AnchoredValue
+    log_density: PerRow
+    """Of held-out actions, where they were judged; NaN elsewhere."""
+    of_histogram: PerRow
     residual: float
     """Root mean square of what the value's features leave of the anchor's equation, in
     temperatures."""
@@ -75,7 +80,7 @@ def estimate_staged(
 
     point = shapes.anchor_action
     log_prob = lambda at: density.log_density(at, np.tile(point, (len(at), 1)))
-    fed = [lambda at: -log_prob(at)]
+    fed: list[Callable] = [lambda at: -log_prob(at)]
     if not anchor_reward.is_zero:
         fed.append(anchor_reward)
     coefficient = regression.fit(next_values(features, *fed))
@@ -108,10 +113,15 @@ def estimate_staged(
     )
     value_note = f"direct solve on {width} features, {len(rows):,} rows"
     residual = float(np.sqrt(np.average(left**2, weights=panel.weight)))
-    return StagedEstimate(reward, value, residual, note, value_note)
+    few = panel.num_units < FOLDS
+    fold = np.arange(len(panel)) * FOLDS // len(panel) if few else panel.unit % FOLDS
+    assert panel.amount is not None
+    simple = held_out_histogram(shapes.space, panel.amount, panel.weight, fold)
+    scores = fitted.held_out, simple
+    return StagedEstimate(reward, value, *scores, residual, note, value_note)
 
 
-def _value_parts(value: AnchoredValue) -> list:
+def _value_parts(value: AnchoredValue) -> list[Callable]:
     """V at temperature one with g = 0, and what g adds, as functions of the state."""
     parts = [value.policy_part]
     if value.known_part is not None:
@@ -141,9 +151,7 @@ class DensityPolicy(AbstractPolicy):
     grid: Float[np.ndarray, "action action_dimension"]
 
     def log_prob(self, state):
-        each = [np.tile(action, (len(state), 1)) for action in self.grid]
-        found = [self.density.log_density(state, action) for action in each]
-        return np.stack(found, axis=1)
+        return self.density.log_densities(state, self.grid)
 
 
 @stored
