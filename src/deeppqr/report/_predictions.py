@@ -46,7 +46,9 @@ def _predicted(fit: "Fit", state: States) -> dict[str, np.ndarray]:
     tables = {
         "reward": fit._reward_of(state),
         "q": found.q,
-        "prob": np.exp(fit.estimate.policy.log_prob(state)),
+        "prob" if fit.space is None else "density": np.exp(
+            fit.estimate.policy.log_prob(state)
+        ),
     }
     columns = {
         f"{name}_{label}": table[:, index]
