@@ -23,7 +23,7 @@ def market(seed, value):
         for action in range(1, ACTIONS):
             place = np.arange(len(X)) % PLACES + drift[action] + move
             there = KIND * PLACES + np.clip(place, 0, PLACES - 1)
-            np.add.at(law, (np.arange(len(X)), action, there), prob)
+            law[np.arange(len(X)), action, there] += prob  # clipped places differ by row
     low, high = -8.0, 5.0
     for _ in range(30):
         shift = (low + high) / 2
