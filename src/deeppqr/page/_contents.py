@@ -261,8 +261,8 @@ def _states(fit: "Fit", rows: np.ndarray, action: int, values: np.ndarray):
     return [
         [
             describe(fit, state[at : at + 1], limit=8).replace(r"\$", "$"),
-            number_text(values[row]),
-            "-" if error is None else number_text(error[at]),
+            number_text(float(values[row])),
+            "-" if error is None else number_text(float(error[at])),
             f"{prob[at]:.3f}",
         ]
         for at, row in enumerate(chosen)

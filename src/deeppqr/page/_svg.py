@@ -2,7 +2,7 @@
 
 import io
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..plots._style import ANCHOR, FAINT, INK, STYLE, figure_of, quiet_fonts
 
@@ -22,7 +22,7 @@ def svg_of(axes, name: str, words: str) -> "Markup":
 
     buffer = io.StringIO()
     # Text as text, so that it can be searched; a fixed salt, so that runs do not differ.
-    settings = STYLE | {"svg.fonttype": "none", "svg.hashsalt": name}
+    settings: dict[Any, Any] = STYLE | {"svg.fonttype": "none", "svg.hashsalt": name}
     with rc_context(settings), quiet_fonts():
         figure_of(axes).savefig(
             buffer, format="svg", transparent=True, metadata={"Date": None}
