@@ -288,7 +288,7 @@ class Panel:
         )
 
     def _repr_html_(self) -> str:
-        from ._notebook import panel_html
+        from ..page._panel_notebook import panel_html
 
         return panel_html(self)
 

@@ -7,7 +7,7 @@ import numpy as np
 from ..report._html import HtmlTable, plain_name, render
 
 if TYPE_CHECKING:
-    from ._panel import Panel
+    from ..panel._panel import Panel
 
 SHOWN = 5  # decisions
 MAX_ACTIONS = 12
