@@ -13,6 +13,7 @@ from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
+from .anchor._value import with_known as with_known
 from .continuous._anchor import actions_at
 from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
@@ -420,15 +421,8 @@ class Fit:
     ) -> Path:
         """Write one self-contained HTML file: what was found and how far to trust it.
 
-        Parameters
-        ----------
-        path
-            A new file, such as `"report.html"`.
-        results
-            Tables and counterfactuals to add, one or a list: what `project` and
-            `counterfactual` return.
-        title
-            The page's heading.
+        `results` are tables and counterfactuals to add, one or a list: what `project`,
+        `average` and `counterfactual` return. `title` is the page's heading.
         """
         from .page._report import write_report
 
@@ -452,13 +446,3 @@ class Fit:
             f"temperature={self.temperature}, actions={list(self.actions)}, "
             f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
         )
-
-
-def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """The third stage's rewards with g in the anchor's column.
-
-    g is known, not estimated; what the third stage makes of it is a diagnostic.
-    """
-    known = reward.copy()
-    known[:, value.anchor] = value.anchor_reward(state)
-    return known
