@@ -3,7 +3,7 @@
 import numpy as np
 from matplotlib.figure import Figure
 
-from deeppqr_studies.airline._outline import LINES
+from deeppqr_studies.airline._outline import LINES  # pyright: ignore[reportMissingImports]
 from deeppqr_studies.airline._report import LETTER, MAP, label_places
 
 
