@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from season_panel import decisions, panel_of
 
 import deeppqr
 from deeppqr import DataError
 from deeppqr.plots import reward_curves
 from deeppqr.plots._style import MAX_TOGETHER, PALETTE, number_text, quiet_fonts, text_of
+from season_panel import decisions, panel_of
 
 
 def legend_of(axis) -> list[str]:
