@@ -329,8 +329,13 @@ class Fit:
 
         `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
         the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`.
+        are those of `deeppqr.inference.project`. Over amounts they are a function of the
+        states and the actions, zero at the anchor; the one option is `names`.
         """
+        if self.space is not None:
+            from .inference._amount_projection import project_amounts
+
+            return project_amounts(self, features, panel, **options)
         from .inference._projection import project
 
         return project(self, features, panel, **options)
