@@ -15,8 +15,7 @@ from .._errors import DataError
 from .._messages import counted, plain
 from ..continuous._anchor import actions_at
 from ..continuous._reward import AmountReward
-from ..panel._panel import Panel
-from ._influence import require_same_columns
+from ..panel._panel import Panel, require_panel
 from ._projection import Projection
 
 if TYPE_CHECKING:
@@ -34,7 +33,13 @@ def project_amounts(
     `features` is a function of arrays of the states and of the actions, a row each, that
     returns a column for each feature; all are zero at the anchor, whose reward is known.
     """
-    require_same_columns(fit, panel)
+    require_panel(panel, amounts=True)
+    if panel.space != fit.space or panel.encoding != fit.encoding:
+        raise DataError(
+            "The panel must have the states and actions of the fit, "
+            f"{fit.encoding.names} and {fit.space}, but it has {panel.encoding.names} and "
+            f"{panel.space or 'finitely many actions'}. Pass the panel that was fitted."
+        )
     reward = fit.reward_function
     assert isinstance(reward, AmountReward)
     if not callable(features):
