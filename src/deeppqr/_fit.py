@@ -13,8 +13,9 @@ from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
+from .anchor._value import with_known as with_known
 from .continuous._anchor import actions_at
-from .continuous._reward import AmountReward
+from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
@@ -34,10 +35,15 @@ if TYPE_CHECKING:
     from ._pqr import PQR
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
+    from .counterfactual._sensitivity_table import Sensitivity
     from .inference._bootstrap import Bootstrap
     from .inference._projection import Projection
     from .plots._plots import Plots
     from .report._estimates import Estimates
+
+
+# Rewards that are affine in the temperature, and say in which parts.
+_AFFINE = (AffineReward, JointReward, AbstractAmountReward)
 
 
 @stored
@@ -85,7 +91,7 @@ class Fit:
     def space(self) -> ActionSpace | None:
         """The Box or Mixed space of actions that are amounts; None for finitely many."""
         reward = self.reward_function
-        return reward.shapes.space if isinstance(reward, AmountReward) else None
+        return reward.shapes.space if isinstance(reward, AbstractAmountReward) else None
 
     def reward(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """r(s, a) for every action; the anchor's column is its known reward.
@@ -106,10 +112,10 @@ class Fit:
                 f"{self.space}. Fit the panel with the amounts grouped: panel.binned(11)."
             )
 
-    def _at(self, state: States, actions: Any) -> tuple[AmountReward, np.ndarray]:
+    def _at(self, state: States, actions: Any) -> tuple[AbstractAmountReward, np.ndarray]:
         """The reward of amounts, and the amounts of these states."""
         reward = self.reward_function
-        if not isinstance(reward, AmountReward):
+        if not isinstance(reward, AbstractAmountReward):
             raise DataError(
                 "`actions` are for fits over amounts, and this fit has finitely many "
                 f"actions: {list(self.actions)}. Leave them out and take a column."
@@ -292,10 +298,8 @@ class Fit:
     def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
         """The parts of the reward of each decision of a panel."""
         reward = self.reward_function
-        if isinstance(reward, AmountReward):
-            at = reward.shapes(self._at(panel.state, panel.amount)[1])
-            bare, known = reward.parts_by_shape(panel.state)
-            return (bare * at).sum(axis=1), (known * at).sum(axis=1)
+        if isinstance(reward, AbstractAmountReward):
+            return reward.parts_at(panel.state, self._at(panel.state, panel.amount)[1])
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
         # The anchor earns g whatever the temperature.
@@ -306,7 +310,7 @@ class Fit:
     def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the temperature scales in the reward, and what it leaves as it is."""
         self._require_affine()
-        if isinstance(self.reward_function, (AffineReward, JointReward, AmountReward)):
+        if isinstance(self.reward_function, _AFFINE):
             return self.reward_function.parts(state, self.estimate)
         bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
         return bare, np.zeros_like(bare)
@@ -315,7 +319,7 @@ class Fit:
         """Refuse rewards in which the temperature and the anchor's reward are entangled."""
         nothing_earned = self.estimate.anchor_reward.is_zero
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
-        affine = isinstance(self.reward_function, (AffineReward, JointReward, AmountReward))
+        affine = isinstance(self.reward_function, _AFFINE)
         if not (affine or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "
@@ -393,11 +397,22 @@ class Fit:
             options, panel = {"states": panel, **options}, None
         return counterfactual(self, panel, **options)
 
+    def sensitivity(self, panel: Panel, **options: Any) -> "Sensitivity":
+        """How average rewards move with the anchor's reward, discount, seed and units.
+
+        Options are those of `deeppqr.counterfactual.sensitivity`: `anchor_bounds`,
+        `anchors`, `discounts`, `temperatures`, `seeds`, `folds`, `executor` and more.
+        """
+        from .counterfactual._sensitivity import sensitivity
+
+        return sensitivity(self, panel, **options)
+
     @property
     def plot(self) -> "Plots":
         """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
         from .plots._plots import Plots
 
+        self._require_finite("Plots")
         return Plots(self)
 
     def summary(self) -> str:
@@ -405,6 +420,24 @@ class Fit:
         from .report._summary import summarise
 
         return summarise(self)
+
+    def report(
+        self, path: str | Path, *, results: Any = (), title: str | None = None
+    ) -> Path:
+        """Write one self-contained HTML file: what was found and how far to trust it.
+
+        `results` are tables and counterfactuals to add, one or a list: what `project`,
+        `average` and `counterfactual` return. `title` is the page's heading.
+        """
+        from .page._report import write_report
+
+        self._require_finite("Reports")
+        return write_report(self, path, results=results, title=title)
+
+    def _repr_html_(self) -> str:
+        from .page._notebook import fit_html
+
+        return fit_html(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fit to a new folder; `deeppqr.load` reads it back."""
@@ -418,13 +451,3 @@ class Fit:
             f"temperature={self.temperature}, actions={list(self.actions)}, "
             f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
         )
-
-
-def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """The third stage's rewards with g in the anchor's column.
-
-    g is known, not estimated; what the third stage makes of it is a diagnostic.
-    """
-    known = reward.copy()
-    known[:, value.anchor] = value.anchor_reward(state)
-    return known

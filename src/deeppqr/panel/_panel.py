@@ -139,7 +139,7 @@ class Panel:
         roles = {"unit": unit, "time": time}
         roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
         for act in acts:
-            told = roles | {"action": act}
+            told = {"action": act} | roles
             refuse_other_roles(told, state=names, next_state=next_names)
         if next_names is not None and len(next_names) != len(names):
             raise DataError(
@@ -286,6 +286,11 @@ class Panel:
             f"{counted(int(self.has_next.sum()), 'next state')} seen, "
             f"{counted(int(self.terminal.sum()), 'terminal row')})"
         )
+
+    def _repr_html_(self) -> str:
+        from ..page._panel_notebook import panel_html
+
+        return panel_html(self)
 
     @property
     def num_actions(self) -> int:
