@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .._errors import DataError
+from .._errors import DataError, NoInfluenceFunction
 from .._messages import counted, plain
 from ..continuous._anchor import actions_at
 from ..continuous._reward import AmountReward
@@ -41,7 +41,12 @@ def project_amounts(
             f"{panel.space or 'finitely many actions'}. Pass the panel that was fitted."
         )
     reward = fit.reward_function
-    assert isinstance(reward, AmountReward)
+    if not isinstance(reward, AmountReward):
+        raise NoInfluenceFunction(
+            "This fit's reward was estimated in stages and has no errors in closed form: "
+            f"{fit.stages['reward'].split(';')[0]}. Fit with the default reward, or "
+            "resample units: fit.bootstrap(panel, statistic)."
+        )
     if not callable(features):
         raise DataError(
             "Over amounts `features` must be a function of the states and the actions, "
