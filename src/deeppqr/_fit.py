@@ -1,13 +1,14 @@
 """A fit: the reward, Q, V and policy that were found, at any state, and what follows."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from ._errors import DataError
+from ._files import as_path
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from .anchor._value import AnchoredValue
@@ -87,7 +88,24 @@ class Fit:
         """log pi(a | s)."""
         return self.estimate.policy.log_prob(self.encoding.encode_any(states))
 
-    def predict(self, states: Any, *, bad_rows: str = "error") -> "pl.DataFrame":
+    @overload
+    def predict(
+        self, states: Any, *, only: Any = ..., bad_rows: str = ..., out: None = ...
+    ) -> "pl.DataFrame": ...
+
+    @overload
+    def predict(
+        self, states: Any, *, only: Any = ..., bad_rows: str = ..., out: str | Path
+    ) -> Path: ...
+
+    def predict(
+        self,
+        states: Any,
+        *,
+        only: Sequence[str] | str | None = None,
+        bad_rows: str = "error",
+        out: str | Path | None = None,
+    ) -> "pl.DataFrame | Path":
         """A table, one row per state: reward, Q and probability of each action, the value.
 
         Its last column, `inside_data`, says whether a state is as near to one in the data
@@ -95,14 +113,31 @@ class Fit:
 
         Parameters
         ----------
+        states
+            A frame or an array, or the path of a CSV or Parquet file.
+        only
+            Some of `"reward"`, `"q"`, `"prob"`, `"value"` and `"inside_data"`. Rewards
+            alone take a small part of the time: they do not look ahead.
         bad_rows
             What becomes of rows that cannot be predicted, because a category was not in
             the data, a value is missing or infinite, or a table lacks the state: an error,
             or, with `"empty"`, rows without values.
+        out
+            A new file, to which the file's columns and the predictions go, and whose path
+            is returned. Parquet is read in parts: the file may be larger than memory.
         """
+        if out is not None:
+            from .report._prediction_file import predict_file
+
+            out = as_path(out, "out")
+            predict_file(self, states, out, bad_rows=bad_rows, only=only)
+            return out
+        from .panel._file import read_file
         from .report._predictions import predict
 
-        return predict(self, states, bad_rows)
+        if isinstance(states, (str, Path)):
+            states = read_file(states)
+        return predict(self, states, bad_rows, only)
 
     def standard_errors(self, states: Any) -> PerAction:
         """Standard errors of the rewards, (row, action); zero for the anchor.

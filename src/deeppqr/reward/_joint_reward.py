@@ -17,6 +17,7 @@ from .._stored import stored
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
+from ..law._table import TableAhead
 from ..law._transition import AbstractAhead
 from ..learners._smooth_basis import SmoothBasis
 from ..policy._policy import AbstractPolicy
@@ -43,21 +44,37 @@ class JointReward(AbstractReward):
 
     def __call__(self, state, value):
         if value.temperature == self.temperature:
-            return self.at_fitted(state)[0]
+            # Most rewards are functions of the state alone; to look ahead takes fifty times
+            # as long.
+            # A table is asked even so: states that it lacks are refused.
+            looks = self.default_looks_ahead or isinstance(self.ahead, TableAhead)
+            return self.at_fitted(state)[0] if looks else self.own(state, None)
         bare, known = self.parts(state, value)
         return value.temperature * bare + known
 
     def at_fitted(self, state: States) -> tuple[PerAction, np.ndarray]:
         """The reward at the temperature of the fit, and its continuations."""
         ahead = self.look_ahead(state)
+        return self.own(state, ahead), ahead
+
+    @property
+    def default_looks_ahead(self) -> bool:
+        """Whether what the reward is shrunk towards depends on the next state."""
+        given = isinstance(self.basis, GivenBasis)
+        return self.anchor_ends and not self.anchor_reward.is_zero and not given
+
+    def own(self, state: States, ahead: np.ndarray | None) -> PerAction:
+        """The reward at the temperature of the fit, from the continuations if it needs
+        them."""
         known = self.anchor_reward(state)
-        default = np.repeat(known[:, None], ahead.shape[1], axis=1)
+        default = np.repeat(known[:, None], self.basis.num_actions, axis=1)
         if isinstance(self.basis, GivenBasis):  # a user's features are all there is
             default = np.zeros_like(default)
-        elif self.anchor_ends and not self.anchor_reward.is_zero:
+        elif self.default_looks_ahead:
+            assert ahead is not None
             default = default - self.discount * ahead[:, :, 1]
         default[:, self.anchor] = known
-        return default + self.temperature * self.basis(state, self.theta), ahead
+        return default + self.temperature * self.basis(state, self.theta)
 
     def look_ahead(self, state: States) -> np.ndarray:
         """The continuations; those of the last call are kept, since Q, V, the policy and
