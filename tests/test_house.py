@@ -36,7 +36,17 @@ ORDER = (
         "law",
         "anchor",
     ),
-    *("_exact", "reward", "baselines", "_paper", "diagnostics", "_fit", "_pqr", "_storage"),
+    *(
+        "_exact",
+        "reward",
+        "continuous",
+        "baselines",
+        "_paper",
+        "diagnostics",
+        "_fit",
+        "_pqr",
+        "_storage",
+    ),
     *("cluster", "inference", "counterfactual", "cli"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""

@@ -121,6 +121,20 @@ def refuse_existing(path: Path) -> None:
         )
 
 
+def replace_folder(new: Path, old: Path) -> None:
+    """Give the folder `new` the name of `old`, which is removed."""
+    # Moved aside and not removed first: whenever this is killed, both are still whole.
+    aside = old.with_name(f"{old.name}.old-{secrets.token_hex(4)}")
+    with explained(old):
+        os.rename(old, aside)
+        try:
+            os.rename(new, old)
+        except OSError:
+            os.rename(aside, old)
+            raise
+    shutil.rmtree(aside, ignore_errors=True)
+
+
 def check_output(path: Any, name: str = "folder") -> Path:
     """Raise, before any work is done, if nothing could be written at this path."""
     path = as_path(path, name)

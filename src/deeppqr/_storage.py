@@ -109,6 +109,15 @@ def load(
     return fit
 
 
+def is_fit(folder: Path) -> bool:
+    """Whether a folder holds a fit, of this format's version or another."""
+    try:
+        header = read_json(folder / "model.json")
+    except (ValueError, OSError):
+        return False
+    return isinstance(header, dict) and header.get("format") == FORMAT
+
+
 class _Damage(ValueError):
     """What is wrong with the tree of a fit; `load` names the file and what to do."""
 

@@ -121,7 +121,7 @@ def test_minari_messages():
     early.terminations[:] = True
     for given, message in (
         (3, r"or have its `iterate_episodes\(\)`, but a int arrived"),
-        (dataset(action_space=box), "`action_space` must be Discrete, but it is Box"),
+        (dataset(action_space=spaces.MultiBinary(2)), "`action_space` must be Discrete or Box or Dict, but it is Multi"),
         (dataset(observation_space=spaces.Dict(a=box)), "must be Box or Discrete, but it is Dict"),
         (dataset(episode([0, 1], [0.5], True)), "those of episode 0 have the type float64"),
         (dataset(early), "episode 0 terminates at step 0 of 2. Split it there"),

@@ -1,22 +1,79 @@
 """Options and output that the subcommands share."""
 
 import argparse
-from collections.abc import Iterable
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from .._errors import DataError, StorageError
-from .._files import check_output, new_file, written_somewhere
+from .._files import check_output, new_file, replace_folder, written_somewhere
+
+# Exit statuses, for schedulers; docs/weekly.md explains them.
+DONE, NOT_OK, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
 
 
-def add_common(parser: argparse.ArgumentParser, *, seed: int = 0) -> None:
-    """`--seed` and `--quiet`, the same everywhere."""
+def add_job(jobs: Any, name: str, about: str, examples: str) -> argparse.ArgumentParser:
+    """A subcommand whose page of help shows examples before its options."""
+    first = f"{about[0].upper()}{about[1:]}."
+    return jobs.add_parser(
+        name,
+        help=about,
+        description=f"{first}\n\nexamples:\n{examples.rstrip()}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+
+
+def dated(path: Path) -> Path:
+    """The path with `{date}` and `{time}` filled in: 2026-11-19 and 154500, local time."""
+    now = datetime.now()
+    text = str(path).replace("{date}", now.strftime("%Y-%m-%d"))
+    return Path(text.replace("{time}", now.strftime("%H%M%S")))
+
+
+def check_fit_folder(path: Path, overwrite: bool) -> None:
+    """Raise, before any work is done, unless a fit can be written here."""
+    if not (overwrite and os.path.lexists(path)):
+        check_output(path, "--out")
+        return
+    from .._storage import is_fit
+
+    if path.is_symlink() or not is_fit(path):
+        raise StorageError(
+            f"--overwrite replaces a fit, a folder with its model.json, and {path} is "
+            "something else. Choose another name, or remove it first."
+        )
+    check_output(_beside(path), "--out")
+
+
+@contextmanager
+def fit_folder(path: Path, overwrite: bool) -> Iterator[Path]:
+    """Where to write a fit that is to be at `path`, when the block ends."""
+    if not (overwrite and os.path.lexists(path)):
+        yield path
+        return
+    new = _beside(path)
+    yield new
+    replace_folder(new, path)
+
+
+def _beside(path: Path) -> Path:
+    # Made absolute, as "." has no name to put something beside.
+    path = path.absolute()
+    return path.with_name(f"{path.name}.new-{secrets.token_hex(4)}")
+
+
+def add_common(parser: Any, *, seed: int = 0) -> None:
+    """`--seed` and `--quiet`, for a parser or a group of its options."""
     about = f"seed of all random numbers (default {seed})"
     parser.add_argument("--seed", type=int, default=seed, help=about)
     add_quiet(parser)
 
 
-def add_quiet(parser: argparse.ArgumentParser) -> None:
+def add_quiet(parser: Any) -> None:
     parser.add_argument("--quiet", action="store_true", help="print nothing")
 
 

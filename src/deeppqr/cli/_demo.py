@@ -8,11 +8,18 @@ from typing import Any
 import deeppqr
 
 from .._files import check_output, new_folder
-from ._common import add_common, named, say
+from ._common import add_common, add_job, named, say
+
+EXAMPLES = """\
+  deeppqr demo                          # half a minute on two cores
+  deeppqr demo --p 2 --steps 5000       # quicker, and rougher
+"""
 
 
 def register(jobs) -> None:
-    parser = jobs.add_parser("demo", help="simulate, fit and compare with the true reward")
+    parser = add_job(
+        jobs, "demo", "simulate, fit and compare with the true reward", EXAMPLES
+    )
     parser.add_argument(
         "--out", type=Path, help="folder to write (default: demo, demo-2, ...)"
     )

@@ -8,73 +8,124 @@ from typing import Any
 import deeppqr
 
 from .._errors import DataError
-from .._files import check_output, written_somewhere
+from .._files import written_somewhere
 from .._messages import did_you_mean
 from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
-from ._common import add_common, named, say
+from ._common import (
+    DONE,
+    NOT_OK,
+    add_common,
+    add_job,
+    check_fit_folder,
+    dated,
+    fit_folder,
+    named,
+    say,
+)
+from ._config import add_config
 
 # Options that are handed on under their own name, to the panel and to the model.
 COLUMNS = (
     "state action unit time next_state terminal truncated weight categorical gaps".split()
 )
 SETTINGS = "discount temperature policy anchor_value reward clip seed".split()
+EXAMPLES = """\
+  deeppqr fit decisions.csv --state wear --action action --unit owner --time month \\
+      --anchor repair --anchor-reward -1 --discount 0.9 --out run/
+  deeppqr fit --config deeppqr.toml --out runs/{date} --strict     # every week
+"""
 
 
 def register(jobs) -> None:
-    parser = jobs.add_parser("fit", help="estimate the reward from a table of decisions")
-    parser.add_argument("data", type=Path, help="CSV or Parquet file, one row per decision")
-    parser.add_argument(
-        "--state", nargs="+", required=True, metavar="COLUMN", help="what they saw"
+    about = "estimate the reward from a table of decisions"
+    parser = add_job(jobs, "fit", about, EXAMPLES)
+    # The one that argparse makes of all options is fifteen lines.
+    parser.usage = (
+        "deeppqr fit DATA --state COLUMN ... --action COLUMN --anchor ACTION "
+        "--discount NUMBER --out FOLDER [options]"
     )
-    parser.add_argument("--action", required=True, metavar="COLUMN", help="what they did")
-    parser.add_argument("--unit", metavar="COLUMN", help="who decided")
-    parser.add_argument("--time", metavar="COLUMN", help="when")
-    parser.add_argument(
-        "--next-state",
-        nargs="+",
-        metavar="COLUMN",
-        help="what they saw next, in the order of --state (default: the unit's next row)",
+    add_config(parser)
+    _add_decisions(parser.add_argument_group("the decisions"))
+    _add_agents(parser.add_argument_group("what the data cannot say"))
+    _add_estimator(parser.add_argument_group("the estimator"))
+    output = parser.add_argument_group("the output")
+    output.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        metavar="FOLDER",
+        help="folder to write; {date} and {time} in it are those of the start",
     )
-    parser.add_argument("--terminal", metavar="COLUMN", help="true where the process ends")
-    parser.add_argument(
-        "--truncated", metavar="COLUMN", help="true where a sequence breaks"
+    output.add_argument(
+        "--overwrite", action="store_true", help="replace the fit that is there, if any"
     )
-    parser.add_argument("--weight", metavar="COLUMN", help="how much each row counts")
-    parser.add_argument(
+    output.add_argument(
+        "--strict",
+        action="store_true",
+        help="exit with status 1 if a verdict is not ok; the fit is written all the same",
+    )
+    add_common(output)
+    parser.set_defaults(run=run)
+
+
+def _add_decisions(group) -> None:
+    group.add_argument("data", type=Path, help="CSV or Parquet file, one row per decision")
+    for name, about in (("--state", "what they saw"), ("--next-state", "")):
+        about = about or (
+            "what they saw next, in the order of --state (default: the unit's next row)"
+        )
+        required = name == "--state"
+        group.add_argument(name, nargs="+", required=required, metavar="COLUMN", help=about)
+    for name, about in (
+        ("--action", "what they did"),
+        ("--unit", "who decided"),
+        ("--time", "when"),
+        ("--terminal", "true where the process ends"),
+        ("--truncated", "true where a sequence breaks"),
+        ("--weight", "how much each row counts"),
+    ):
+        required = name == "--action"
+        group.add_argument(name, required=required, metavar="COLUMN", help=about)
+    group.add_argument(
         "--categorical",
         nargs="+",
         default=[],
         metavar="COLUMN",
         help="state columns whose values are codes, not quantities",
     )
-    parser.add_argument(
+    group.add_argument(
         "--gaps", choices=("error", "split"), default="error", help="skipped periods"
     )
-    parser.add_argument("--anchor", required=True, help="action whose reward is known")
-    parser.add_argument(
+
+
+def _add_agents(group) -> None:
+    group.add_argument("--anchor", required=True, help="action whose reward is known")
+    group.add_argument(
         "--anchor-reward", help="its reward: a number (default 0) or a state column"
     )
-    parser.add_argument(
+    group.add_argument(
         "--discount", type=float, required=True, help="the agent's, per period, in [0, 1)"
     )
-    parser.add_argument(
+    group.add_argument(
         "--temperature", type=float, default=1.0, help="scale of its randomness (default 1)"
     )
+
+
+def _add_estimator(group) -> None:
     for stage, names, about in (
         ("--policy", POLICIES, "P: how likely each action is"),
         ("--anchor-value", ANCHOR_VALUES, "Q: what the anchor is worth"),
         ("--reward", REWARDS, "R: what each action pays"),
     ):
-        parser.add_argument(stage, choices=names, default="auto", help=about)
-    parser.add_argument("--clip", type=float, help="smallest probability")
-    parser.add_argument("--out", type=Path, required=True, help="folder to write")
-    add_common(parser)
-    parser.set_defaults(run=run)
+        group.add_argument(stage, choices=names, default="auto", help=about)
+    group.add_argument("--clip", type=float, help="smallest probability")
 
 
-def run(arguments: argparse.Namespace) -> None:
+def run(arguments: argparse.Namespace) -> int:
+    """Fit and save; the exit status."""
     # Before the fit, which may take minutes.
-    check_output(arguments.out, "--out")
+    out = dated(arguments.out)
+    check_fit_folder(out, arguments.overwrite)
     panel = deeppqr.Panel.from_file(arguments.data, **named(arguments, COLUMNS))
     model = deeppqr.PQR(
         anchor=find_label(panel.actions, arguments.anchor),
@@ -82,9 +133,15 @@ def run(arguments: argparse.Namespace) -> None:
         **named(arguments, SETTINGS),
     )
     fit = model.fit(panel)
-    written_somewhere(fit.save, arguments.out)
+    with fit_folder(out, arguments.overwrite) as folder:
+        written_somewhere(fit.save, folder)
     say(arguments, fit.summary())
-    say(arguments, f"Fit written to {arguments.out}")
+    say(arguments, f"Fit written to {out}")
+    concerns = [figure.name for figure in fit.diagnostics.warnings]
+    if arguments.strict and concerns:
+        say(arguments, f"Not ok, with --strict: {', '.join(concerns)}")
+        return NOT_OK
+    return DONE
 
 
 def find_label(actions: tuple[Any, ...], text: str) -> Any:

@@ -6,11 +6,17 @@ from pathlib import Path
 import deeppqr
 
 from .._messages import counted
-from ._common import add_quiet, check_table_name, say
+from ._common import add_job, add_quiet, check_table_name, say
+
+EXAMPLES = """\
+  deeppqr predict run/ states.csv --out rewards.csv
+  deeppqr predict run/ states.parquet --out rewards.parquet --bad-rows empty
+  deeppqr predict run/ states.parquet --out rewards.parquet --only reward
+"""
 
 
 def register(jobs) -> None:
-    parser = jobs.add_parser("predict", help="rewards, values and choices at new states")
+    parser = add_job(jobs, "predict", "rewards, values and choices at new states", EXAMPLES)
     parser.add_argument("fit", type=Path, help="folder written by `deeppqr fit`")
     parser.add_argument("states", type=Path, help="CSV or Parquet file with the states")
     parser.add_argument("--out", type=Path, required=True, help="CSV or Parquet to write")

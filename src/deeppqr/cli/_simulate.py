@@ -6,11 +6,16 @@ from pathlib import Path
 import deeppqr
 
 from .._messages import counted
-from ._common import add_common, check_table_name, named, say, write_table
+from ._common import add_common, add_job, check_table_name, named, say, write_table
+
+EXAMPLES = """\
+  deeppqr simulate paper --p 5 --steps 50000 --seed 0 --out demos.parquet
+  deeppqr simulate tabular --states 7 --actions 3 --steps 20000 --out demos.csv
+"""
 
 
 def register(jobs) -> None:
-    parser = jobs.add_parser("simulate", help="decisions of an optimal agent in a world")
+    parser = add_job(jobs, "simulate", "decisions of an optimal agent in a world", EXAMPLES)
     parser.add_argument("world", choices=("paper", "tabular"))
     parser.add_argument("--p", type=int, default=5, help="state variables (paper)")
     parser.add_argument("--reward-scale", type=float, default=1.0, help="(paper)")

@@ -7,7 +7,7 @@ from functools import partial
 import numpy as np
 
 from .._errors import DataError
-from .._shapes import Codes, PerRow
+from .._shapes import Codes, PerRow, States
 from ..learners._ridges import Ridges
 from ..panel._cells import COUNTED, few_states
 from ..panel._panel import Panel
@@ -62,19 +62,19 @@ def learn_transition(panel: Panel, *, moves: bool = True) -> Learned:
         steps.state, rows_per_cell=COUNTED * steps.num_actions
     ):
         return Learned(table, "table", ())
-    judged = _judged_on(panel)[panel.is_transition]
-    out = _held_out(panel)[panel.is_transition]
+    judged = judged_rows(panel)[panel.is_transition]
+    out = held_out_rows(panel)[panel.is_transition]
     inside, outside = steps.select(judged & ~out), steps.select(judged & out)
-    foreseen = _Foreseen(Ridges.of(steps.state, NUM_FORESEEN))
-    truth = outside.follow(foreseen)
+    ahead_of = foreseen(steps.state)
+    truth = outside.follow(ahead_of)
     # Scales over all units: a variable may happen not to vary in the held-out fold.
-    spread = np.concatenate([truth, inside.follow(foreseen)]).var(axis=0)
+    spread = np.concatenate([truth, inside.follow(ahead_of)]).var(axis=0)
     spread = spread + 1e-12 * np.maximum(1.0, spread.max())
     candidates = partial(_candidates, tabular=table is not None, moves=moves)
     losses = {}
     for name, law in candidates(inside):
         try:
-            expected = law.ahead(foreseen).of_taken(outside.state, outside.action)
+            expected = law.ahead(ahead_of).of_taken(outside.state, outside.action)
         except DataError:  # a held-out state is not in the table
             continue
         losses[name] = ((truth - expected) ** 2 / spread).mean(axis=1)
@@ -88,7 +88,7 @@ def learn_transition(panel: Panel, *, moves: bool = True) -> Learned:
     best = next(
         name
         for name, loss in losses.items()
-        if not _clearly_worse(loss - lowest, outside.weight, unit)
+        if not clearly_worse(loss - lowest, outside.weight, unit)
     )
     # Learned again on all units: the held-out fold was only for the choice.
     law = next(law for name, law in candidates(steps) if name == best)
@@ -96,10 +96,15 @@ def learn_transition(panel: Panel, *, moves: bool = True) -> Learned:
     return Learned(law, best, tuple(ranking))
 
 
-def _clearly_worse(excess: PerRow, weight: PerRow, unit: Codes) -> bool:
+def clearly_worse(excess: PerRow, weight: PerRow, unit: Codes) -> bool:
     """Whether a law's excess loss is beyond chance."""
     by_unit = np.bincount(unit, weight * excess)
     return bool(by_unit.sum() > CLEARLY * np.sqrt((by_unit**2).sum()))
+
+
+def foreseen(state: States) -> "_Foreseen":
+    """The functions of the next state that laws are judged by."""
+    return _Foreseen(Ridges.of(state, NUM_FORESEEN))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +117,7 @@ class _Foreseen:
         return self.ridges(state)[:, 1:]
 
 
-def _judged_on(panel: Panel) -> np.ndarray:
+def judged_rows(panel: Panel) -> np.ndarray:
     """Rows of every so many blocks of five units, or of rows where units are few."""
     every = max(1, round(int(panel.is_transition.sum()) / CHOICE_STEPS))
     if panel.num_units >= 2 * FOLDS * every:
@@ -120,7 +125,7 @@ def _judged_on(panel: Panel) -> np.ndarray:
     return np.arange(len(panel)) // 100 % every == 0
 
 
-def _held_out(panel: Panel) -> np.ndarray:
+def held_out_rows(panel: Panel) -> np.ndarray:
     """Rows of every fifth unit, or the last fifth of the rows where units are few."""
     if panel.num_units >= FOLDS:
         return panel.unit % FOLDS == FOLDS - 1

@@ -11,6 +11,8 @@ import numpy as np
 MIN_COMMON = 4
 
 SMOOTH, COMMON, APART = "smooth", "common", "apart"
+# Of amounts: bends beyond a parabola.
+HIGHER = "bends in the action"
 
 
 def action_shapes(actions: Sequence[Any], anchor: int):

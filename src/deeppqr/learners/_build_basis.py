@@ -9,7 +9,8 @@ import numpy as np
 from .._shapes import States
 from ..panel._cells import Cells
 from ..panel._encoding import Encoding
-from ._action_shapes import APART, COMMON, SMOOTH, action_shapes
+from ._action_shapes import APART, COMMON, HIGHER, SMOOTH, action_shapes
+from ._ridge_logit import FREE
 from ._ridges import quasi_normal
 from ._scaling import Scaling
 from ._smooth_basis import KNOTS, SmoothBasis, Term
@@ -48,8 +49,11 @@ def smooth_basis(
     surface: int | None = 0,
     direction: np.ndarray | None = None,
     slope: np.ndarray | None = None,
+    shapes_of: tuple[np.ndarray, dict[str, np.ndarray]] | None = None,
 ) -> SmoothBasis:
     """Constants and lines for every action; `curved`, bends and products too.
+
+    `shapes_of` are other shapes over the actions than those of their labels, and kinds.
 
     Bends along a `direction`, with a `slope` its tilts, come in addition, and as many
     components of the surface as asked for; None for as many as there is room for.
@@ -58,7 +62,7 @@ def smooth_basis(
     standard = scaling(state)
     dim = state.shape[1]
     numeric = _numeric_columns(state, encoding)
-    shapes, kinds = action_shapes(actions, anchor)
+    shapes, kinds = shapes_of or action_shapes(actions, anchor)
     none = np.zeros(0, dtype=np.int64)
     bend_variable, bend_center, pair, cells = none, np.zeros(0), np.zeros((0, 2), int), None
     if curved:
@@ -114,20 +118,26 @@ def smooth_basis(
     terms = []
     for kind, first, last in groups:
         for name, rows in kinds.items():
-            if kind == "constants" and name != APART:
+            if kind == "constants" and APART in kinds and name != APART:
                 continue
-            if first > dim and kind != "surface" and not _bends_by(name, kinds):
+            if kind == "constants" and name == HIGHER:
+                terms.append(Term(f"levels of {HIGHER}", first, last, rows))
+                continue
+            both = kind == "surface" and name != HIGHER
+            if first > dim and not both and not _bends_by(name, kinds):
                 continue
             terms.append(Term(kind, first, last, rows))
     # Constants first, without a penalty: what leaving pays may be far from all else.
-    group = np.repeat(np.arange(len(terms)) - 1, [term.width for term in terms])
+    free = np.array([term.kind == "constants" for term in terms])
+    number = np.where(free, FREE, np.cumsum(~free) - 1)
+    group = np.repeat(number, [term.width for term in terms])
     return replace(bare, removed=removed, scale=scale, terms=tuple(terms), group=group)
 
 
 def _bends_by(name: str, kinds: dict[str, np.ndarray]) -> bool:
     """Whether curved columns get this kind of shape."""
     if SMOOTH in kinds:
-        return name != APART
+        return name not in (APART, HIGHER)
     return name == COMMON or len(kinds[APART]) < MAX_BENT_ACTIONS
 
 

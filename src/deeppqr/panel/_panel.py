@@ -12,6 +12,8 @@ import numpy as np
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
 from .._shapes import Codes, Mask, PerRow, States
+from ..actions._space import ActionSpace, Amounts
+from ._amounts import action_columns, action_fields, binned, is_space, require_dimensions
 from ._columns import (
     as_array,
     categorical_columns,
@@ -27,9 +29,14 @@ from ._columns import (
 )
 from ._encoding import MAX_LEVELS, Encoding
 from ._file import read_file
-from ._numeric_text import mostly_numbers
 from ._roles import refuse_other_roles, refuse_own_next_states
-from ._trajectories import Trajectory, aligned_rows, read_episodes, read_trajectories
+from ._trajectories import (
+    Trajectory,
+    aligned_rows,
+    read_episodes,
+    read_trajectories,
+    space_of,
+)
 from ._validation import RawDecisions, validate
 
 
@@ -46,7 +53,7 @@ class Panel:
     state: States
     """Encoded states: numbers as they are, categories as indicator columns."""
     action: Codes
-    """Index into `actions`."""
+    """Index into `actions`; of amounts, that of the nearest there."""
     next_state: States
     """NaN where the next state was not seen (truncated) or does not exist (terminal)."""
     unit: Codes
@@ -56,8 +63,13 @@ class Panel:
     """The process ended with this decision: nothing of value follows."""
     weight: PerRow
     actions: tuple[Any, ...]
+    """Labels; where actions are amounts, a grid of them that tables speak of."""
     encoding: Encoding
     unit_labels: Sequence[Any]
+    space: ActionSpace | None = None
+    """The Box or Mixed space of the amounts; None for finitely many actions."""
+    amount: Amounts | None = None
+    """The actions themselves where they are amounts, a column for each dimension."""
 
     @classmethod
     def from_frame(
@@ -65,14 +77,14 @@ class Panel:
         frame: Any,
         *,
         state: Sequence[str] | str,
-        action: str,
+        action: Sequence[str] | str,
         unit: str | None = None,
         time: str | None = None,
         next_state: Sequence[str] | str | None = None,
         terminal: str | None = None,
         truncated: str | None = None,
         weight: str | None = None,
-        actions: Sequence[Any] | None = None,
+        actions: Sequence[Any] | ActionSpace | None = None,
         categorical: Sequence[str] | str = (),
         gaps: str = "error",
     ) -> "Panel":
@@ -87,7 +99,8 @@ class Panel:
             (text counts as categorical). Text that is mostly numbers is refused, unless
             the column's type is categorical.
         action
-            Column of what it did; labels of any type.
+            Column of what it did: labels of any type, or an amount; of amounts in several
+            dimensions a list of columns.
         unit, time
             Who decided and when. Without `unit` all rows belong to one unit; without
             `time` a unit's rows are taken to be in order.
@@ -107,7 +120,8 @@ class Panel:
             matter: they are divided by their mean.
         actions
             All labels in the order wanted for the columns of the reward; by default
-            those that occur, sorted.
+            those that occur, sorted. Where actions are amounts, their space: a
+            `deeppqr.Box`, or `deeppqr.Mixed` if some values are taken again and again.
         categorical
             State columns whose values are codes and no quantities, whatever their type.
         gaps
@@ -121,9 +135,12 @@ class Panel:
         if next_state is not None:
             next_names = column_names(next_state, role="next_state")
         refuse_repeated(next_names or [])
-        roles = {"action": action, "unit": unit, "time": time}
+        acts = action_columns(action, actions)
+        roles = {"unit": unit, "time": time}
         roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
-        refuse_other_roles(roles, state=names, next_state=next_names)
+        for act in acts:
+            told = roles | {"action": act}
+            refuse_other_roles(told, state=names, next_state=next_names)
         if next_names is not None and len(next_names) != len(names):
             raise DataError(
                 f"`next_state` must name one column for each of the {len(names)} state "
@@ -139,7 +156,9 @@ class Panel:
             columns["next_state"] = read_columns(
                 opened, next_names, role="next_state", categorical=later
             )
-        require_columns(opened, [action], role="action")
+        require_columns(opened, acts, role="action")
+        found = [read_labels(opened, name, role="action") for name in acts]
+        columns |= action_fields(found, actions, acts)
         for role, name in roles.items():
             columns[role] = None if name is None else read_labels(opened, name, role=role)
         coded |= categorical_columns(opened, names)
@@ -152,7 +171,9 @@ class Panel:
     def from_file(cls, path: str | Path, **columns: Any) -> "Panel":
         """A panel from a CSV or Parquet file; the keywords are those of `from_frame`."""
         coded = _names(columns.get("categorical"))
-        labels = [columns.get("action"), columns.get("unit"), *coded]
+        labels = [columns.get("unit"), *coded]
+        if not is_space(columns.get("actions")):
+            labels.append(columns.get("action"))
         quantities = [name for name in _names(columns.get("state")) if name not in coded]
         frame = read_file(path, labels=labels, quantities=quantities)
         return cls.from_frame(frame, **columns)
@@ -167,7 +188,7 @@ class Panel:
         unit: Any = None,
         terminal: Any = None,
         weight: Any = None,
-        actions: Sequence[Any] | None = None,
+        actions: Sequence[Any] | ActionSpace | None = None,
         state_names: Sequence[str] | None = None,
         categorical: Sequence[str] | str = (),
     ) -> "Panel":
@@ -179,7 +200,11 @@ class Panel:
         state = _two_dimensional(state, "state")
         next_state = _two_dimensional(next_state, "next_state")
         columns = {"state": state, "next_state": next_state}
-        columns["action"] = label_array(action, "action")
+        if is_space(actions):
+            columns["action"] = _two_dimensional(action, "action", "dimension")
+            require_dimensions(columns["action"].shape[1], actions)
+        else:
+            columns["action"] = label_array(action, "action")
         for role, values in (("unit", unit), ("terminal", terminal), ("weight", weight)):
             columns[role] = None if values is None else label_array(values, role)
         for role, values in columns.items():
@@ -198,6 +223,8 @@ class Panel:
         for role in ("state", "next_state"):
             array = columns[role]
             columns[role] = columns_of_array(array, state_names, categorical=coded)
+        if is_space(actions):
+            columns |= action_fields(list(columns["action"].T), actions, None)
         raw = RawDecisions(**columns, categorical=coded)
         return cls(**validate(raw, actions=actions))
 
@@ -206,7 +233,7 @@ class Panel:
         cls,
         trajectories: Any,
         *,
-        actions: Sequence[Any] | None = None,
+        actions: Sequence[Any] | ActionSpace | None = None,
         state_names: Sequence[str] | None = None,
         categorical: Sequence[str] | str = (),
     ) -> "Panel":
@@ -225,7 +252,7 @@ class Panel:
             As in `from_frame` and `from_arrays`. Recorded observations that are single
             integers, as those of a Discrete space, are categories.
         """
-        paths = read_trajectories(trajectories)
+        paths = read_trajectories(trajectories, wide=is_space(actions))
         return panel_of_paths(paths, "trajectory", actions, state_names, categorical)
 
     @classmethod
@@ -233,16 +260,20 @@ class Panel:
         cls,
         dataset: Any,
         *,
-        actions: Sequence[Any] | None = None,
+        actions: Sequence[Any] | ActionSpace | None = None,
         state_names: Sequence[str] | None = None,
     ) -> "Panel":
-        """A panel from a Minari dataset with discrete actions, one unit per episode.
+        """A panel from a Minari dataset, one unit per episode.
 
         Box observations become one column per entry, Discrete ones a category. An
         episode that terminated ends there; one that was truncated keeps its last next
-        state. By default `actions` are the numbers that occur.
+        state. By default `actions` are the numbers that occur; of an action space that is
+        a Box, or a Dict of them, the same box. Pass `deeppqr.Mixed` where it has atoms.
         """
-        return panel_of_paths(read_episodes(dataset), "episode", actions, state_names)
+        if actions is None:
+            actions = space_of(getattr(dataset, "action_space", None))
+        paths = read_episodes(dataset, wide=is_space(actions))
+        return panel_of_paths(paths, "episode", actions, state_names)
 
     def __len__(self) -> int:
         return len(self.action)
@@ -251,7 +282,7 @@ class Panel:
         return (
             f"Panel({counted(len(self), 'decision')} by {counted(self.num_units, 'unit')}; "
             f"states {[str(column) for column in self.encoding.columns]}; "
-            f"actions {list(self.actions)}; "
+            f"actions {list(self.actions) if self.space is None else self.space}; "
             f"{counted(int(self.has_next.sum()), 'next state')} seen, "
             f"{counted(int(self.terminal.sum()), 'terminal row')})"
         )
@@ -285,7 +316,8 @@ class Panel:
     @cached_property
     def digest(self) -> str:
         """A checksum of the decisions, the same in any order of rows and units."""
-        columns = [self.state, self.next_state, self.action, self.terminal, self.weight]
+        action = self.action if self.amount is None else self.amount
+        columns = [self.state, self.next_state, action, self.terminal, self.weight]
         # + 0.0: -0.0 and 0.0 are equal numbers and different bytes, and so are NaNs.
         rows = np.nan_to_num(np.column_stack(columns).astype(np.float64), nan=0.1) + 0.0
         whole = rows.view(np.dtype((np.void, rows.strides[0])))
@@ -295,6 +327,14 @@ class Panel:
     def action_index(self, label: Any, *, role: str = "anchor") -> int:
         """The column of an action label."""
         return action_index(self.actions, label, role=role)
+
+    def binned(self, number: int) -> "Panel":
+        """This panel with amounts in one dimension grouped into bins of equal length.
+
+        The actions are then finitely many: the atoms, and the middles of those bins in
+        which anything was done. What fits finitely many actions fits this panel.
+        """
+        return binned(self, number)
 
     def select(self, rows: Mask) -> "Panel":
         """The panel of these rows alone, with the same actions and encoding."""
@@ -307,56 +347,14 @@ class Panel:
 
         `time` counts a unit's rows from zero and skips a number where the next row is not
         the next state. `terminal`, `truncated` (at such breaks) and `weight` are added
-        where they say anything. A next state that is no row's state is not kept. Where a
+        where they say anything; amounts in several dimensions are `action1`, `action2` and
+        so on. A next state that is no row's state is not kept. Where a
         state column has one of these names, the panel's own is called `panel_unit`,
         `panel_time` and so on.
         """
-        import polars as pl
+        from ._to_frame import to_frame
 
-        decoded = self.encoding.decode(self.state)
-        names = self.encoding.names
-        own = {
-            "unit": [self.unit_labels[code] for code in self.unit],
-            "time": self._clock(),
-            "action": [self.actions[code] for code in self.action],
-        }
-        if self.terminal.any():
-            own["terminal"] = self.terminal
-        if self._breaks.any():
-            own["truncated"] = self._breaks
-        if np.any(self.weight != 1):
-            own["weight"] = self.weight
-        own = {_free_name(name, names): values for name, values in own.items()}
-        first = dict(list(own.items())[:2])
-        states = zip(names, map(list, decoded.T), strict=True)
-        columns = {**first, **dict(states), **own}
-        frame = pl.DataFrame(columns, strict=False)
-        # Codes such as "1" would be refused as numbers in text when the frame is read
-        # again, unless the column's type says that they are categories.
-        return frame.cast(
-            {
-                column.name: pl.Enum(column.categories)
-                for column in self.encoding.columns
-                if mostly_numbers(column.categories)
-                and all(isinstance(level, str) for level in column.categories)
-            }
-        )
-
-    @cached_property
-    def _breaks(self) -> Mask:
-        """Rows whose unit goes on with a row that is not their next state."""
-        chained = (self.next_state[:-1] == self.state[1:]).all(axis=1)
-        same_unit = np.diff(self.unit) == 0
-        return np.append(same_unit & ~chained & ~self.terminal[:-1], False)
-
-    def _clock(self) -> Codes:
-        # A gap of two where the next row is not the next state: `from_frame` with
-        # gaps="split" then cuts the sequence at the same places.
-        same_unit = np.diff(self.unit) == 0
-        ticks = np.append(0, np.where(self._breaks[:-1], 2, 1) * same_unit)
-        first = np.flatnonzero(np.append(True, ~same_unit))
-        total = np.cumsum(ticks)
-        return total - np.repeat(total[first], np.diff(np.append(first, len(self))))
+        return to_frame(self)
 
 
 def _names(given: Any) -> list[Any]:
@@ -368,16 +366,10 @@ def _is_list(given: Any) -> bool:
     return isinstance(given, (list, tuple, set, frozenset))
 
 
-def _free_name(name: str, taken: Sequence[str]) -> str:
-    while name in taken:
-        name = f"panel_{name}"
-    return name
-
-
 def panel_of_paths(
     paths: Iterable[Trajectory],
     noun: str,
-    actions: Sequence[Any] | None = None,
+    actions: Sequence[Any] | ActionSpace | None = None,
     state_names: Sequence[str] | None = None,
     categorical: Sequence[str] | str = (),
 ) -> Panel:
@@ -415,6 +407,8 @@ def take_rows(panel: Panel, rows: np.ndarray, unit: np.ndarray, labels: list) ->
     """The panel of these rows, as decisions of other units."""
     by_row = ("state", "action", "next_state", "terminal", "weight")
     chosen = {name: getattr(panel, name)[rows] for name in by_row}
+    if panel.amount is not None:
+        chosen["amount"] = panel.amount[rows]
     return replace(panel, unit=unit.astype(np.int64), unit_labels=labels, **chosen)
 
 
@@ -427,12 +421,12 @@ def require_panel(panel: Any) -> None:
         )
 
 
-def _two_dimensional(values: Any, role: str) -> np.ndarray:
+def _two_dimensional(values: Any, role: str, column: str = "state variable") -> np.ndarray:
     array = as_array(values)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2:
         raise DataError(
-            f"`{role}` must have one row per decision and one column per state variable, "
+            f"`{role}` must have one row per decision and one column per {column}, "
             "but " + ("None arrived." if values is None else f"its shape is {array.shape}.")
         )
     return array

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import counted
+from ..actions._space import Box
 from ._columns import as_array
 
 FORMS = (
@@ -15,7 +16,10 @@ FORMS = (
     'actions, terminal), or a dict with the keys "states", "actions" and, if the process '
     'can end, "terminal"'
 )
-SPACES = {"observation_space": ("Box", "Discrete"), "action_space": ("Discrete",)}
+SPACES = {
+    "observation_space": ("Box", "Discrete"),
+    "action_space": ("Discrete", "Box", "Dict"),
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +71,36 @@ def aligned_rows(
     return rows, all(path.discrete for path in paths)
 
 
-def read_trajectories(trajectories: Any) -> Iterator[Trajectory]:
-    """Each trajectory, checked, in any of the forms it may come in."""
+def space_of(given: Any) -> Box | None:
+    """The box of a Gymnasium Box of actions, or of a Dict of them; None of others."""
+    kind = type(given).__name__
+    if kind == "Dict":
+        parts = [space_of(part) for part in given.spaces.values()]
+        if any(part is None for part in parts):
+            raise DataError(
+                f"The dataset's `action_space` must be Discrete, a Box or a Dict of Boxes, "
+                f"but it is {given}. Join what was done into amounts yourself, doing "
+                "nothing being an atom, and pass the episodes to Panel.from_trajectories "
+                "with actions=deeppqr.Mixed(atoms=[...], box=...)."
+            )
+        low = [bound for part in parts if part for bound in part.lower]
+        return Box(low, [bound for part in parts if part for bound in part.upper])
+    if kind != "Box":
+        return None
+    low, high = np.ravel(given.low), np.ravel(given.high)
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        raise DataError(
+            f"The dataset's `action_space` has no bounds: {given}. Pass "
+            "actions=deeppqr.Box(low, high) with the range of its actions."
+        )
+    return Box(low.astype(np.float64), high.astype(np.float64))
+
+
+def read_trajectories(trajectories: Any, *, wide: bool = False) -> Iterator[Trajectory]:
+    """Each trajectory, checked, in any of the forms it may come in.
+
+    Its actions may have several columns if `wide`.
+    """
     single = isinstance(trajectories, Mapping) or hasattr(trajectories, "obs")
     if single or not isinstance(trajectories, Iterable):
         raise DataError(
@@ -81,11 +113,11 @@ def read_trajectories(trajectories: Any) -> Iterator[Trajectory]:
         # Recorded by a simulator, single integers number the states of a Discrete space.
         single = hasattr(given, "obs") and np.ndim(parts[0]) == 1
         discrete = single and np.asarray(parts[0]).dtype.kind in "iu"
-        yield _check(*parts, name=f"trajectory {index}", discrete=discrete)
+        yield _check(*parts, name=f"trajectory {index}", discrete=discrete, wide=wide)
 
 
-def read_episodes(dataset: Any) -> Iterator[Trajectory]:
-    """Each episode of a Minari dataset, checked."""
+def read_episodes(dataset: Any, *, wide: bool = False) -> Iterator[Trajectory]:
+    """Each episode of a Minari dataset, checked; `wide` if actions are amounts."""
     if not hasattr(dataset, "iterate_episodes"):
         raise DataError(
             "`dataset` must be a minari.MinariDataset or have its `iterate_episodes()`, "
@@ -110,14 +142,23 @@ def read_episodes(dataset: Any) -> Iterator[Trajectory]:
                 f"An episode must end where it terminates, but {name} terminates at step "
                 f"{int(ended.argmax())} of {len(ended)}. Split it there."
             )
-        actions = np.asarray(episode.actions)
-        if actions.dtype.kind not in "iu":
+        actions = _joined(episode.actions)
+        if actions.dtype.kind not in "iu" and not wide:
             raise DataError(
                 f"Actions must be discrete, but those of {name} have the type "
-                f"{actions.dtype}. Replace them by the numbers of a few choices first."
+                f"{actions.dtype}. If they are amounts, say between which bounds: "
+                "actions=deeppqr.Box(low, high)."
             )
-        ends = bool(ended[-1:].any())
-        yield _check(episode.observations, actions, ends, name=name, discrete=discrete)
+        told = {"name": name, "discrete": discrete, "wide": wide}
+        yield _check(episode.observations, actions, bool(ended[-1:].any()), **told)
+
+
+def _joined(actions: Any) -> np.ndarray:
+    """Actions as one array; the parts of a Dict space beside each other."""
+    if not isinstance(actions, Mapping):
+        return np.asarray(actions)
+    parts = [np.asarray(part) for part in actions.values()]
+    return np.concatenate([part.reshape(len(part), -1) for part in parts], axis=1)
 
 
 def _parts(given: Any, index: int) -> tuple[Any, Any, Any]:
@@ -142,7 +183,7 @@ def _parts(given: Any, index: int) -> tuple[Any, Any, Any]:
 
 
 def _check(
-    states: Any, actions: Any, terminal: Any, *, name: str, discrete: bool
+    states: Any, actions: Any, terminal: Any, *, name: str, discrete: bool, wide: bool
 ) -> Trajectory:
     if hasattr(states, "keys") or isinstance(states, tuple):
         raise DataError(
@@ -155,10 +196,11 @@ def _check(
             f"its last decision, but {name} has {terminal!r}."
         )
     states, actions = _rows(states, "states", name), _rows(actions, "actions", name)
-    if actions.shape[1] != 1:
+    if actions.shape[1] != 1 and not wide:
         raise DataError(
             f"An action must be one label, but those of {name} have {actions.shape[1]} "
-            "columns. Number the combinations that occur and pass these numbers."
+            "columns. Number the combinations that occur and pass these numbers, or, if "
+            "they are amounts, pass actions=deeppqr.Box([...], [...])."
         )
     if len(actions) == 0:
         raise DataError(f"A trajectory must have a decision; {name} has none. Drop it.")
@@ -168,7 +210,7 @@ def _check(
             f"{counted(len(actions) + 1, 'state')}, or {len(actions)} where the last next "
             f"state was not seen, but {name} has {len(states)}."
         )
-    return Trajectory(states, actions[:, 0], bool(terminal), discrete)
+    return Trajectory(states, actions if wide else actions[:, 0], bool(terminal), discrete)
 
 
 def _rows(values: Any, role: str, name: str) -> np.ndarray:

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
+from ._amounts import check_amounts, grid_of, is_space, nearest_of_grid
 from ._doubts import Checked, warn_of_doubts
 from ._encoding import (
     Column,
@@ -33,6 +34,7 @@ class RawDecisions:
 
     state: dict[str, Column]
     action: np.ndarray
+    """Labels; or amounts, with a column for each of `action_names`."""
     next_state: dict[str, Column] | None = None
     """Named like `state`. Without it, a unit's next row is its next state."""
     unit: np.ndarray | None = None
@@ -42,6 +44,8 @@ class RawDecisions:
     weight: np.ndarray | None = None
     categorical: frozenset[str] = frozenset()
     """State columns that are categories by their type or because the user says so."""
+    action_names: tuple[str, ...] = ("`action`",)
+    """How messages speak of the columns of the action."""
 
     def describe_row(self, row: int) -> str:
         """The row with its unit and time, as far as it has them."""
@@ -66,7 +70,12 @@ def validate(
             "that followed it."
         )
     # Roles before states: a mistake in an identifier explains more than one in a value.
-    labels, action = _encode_actions(raw, actions)
+    amount = None
+    if is_space(actions):
+        amount = check_amounts(raw.action, raw.action_names, actions, raw.describe_row)
+        labels, action = grid_of(actions), nearest_of_grid(actions, amount)
+    else:
+        labels, action = _encode_actions(raw, actions)
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
     encoding = Encoding.learn(
@@ -101,6 +110,8 @@ def validate(
     by_row |= {"unit": unit, "terminal": terminal, "weight": weight}
     fields = whole | {name: values[order] for name, values in by_row.items()}
     _warn(raw, order, fields, truncated[order])
+    if amount is not None:
+        fields |= {"space": actions, "amount": amount[order]}
     return fields
 
 
@@ -209,9 +220,17 @@ def _refuse_continuous(raw: RawDecisions, observed: list[Any]) -> None:
         raise DataError(
             f"`action` must name one of a few choices, but there are "
             f"{counted(len(observed), 'different label')} in {len(raw.action):,} rows; "
-            f"row 0 has {plain(raw.action[0])}. Group them first, such as quantities by "
-            "ranges."
+            f"row 0 has {plain(raw.action[0])}. {_continuous_advice(observed)}"
         )
+
+
+def _continuous_advice(observed: list[Any]) -> str:
+    if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in observed):
+        return "Group them first, such as quantities by ranges."
+    return (
+        "If they are amounts, say between which bounds: "
+        f"actions=deeppqr.Box({float(observed[0])!r}, {float(observed[-1])!r})."
+    )
 
 
 def _encode_units(raw: RawDecisions) -> tuple[list[Any], np.ndarray]:
