@@ -39,6 +39,7 @@ ORDER = (
     *(
         "_exact",
         "reward",
+        "_uncertainty",
         "continuous",
         "baselines",
         "_paper",
@@ -47,7 +48,7 @@ ORDER = (
         "_pqr",
         "_storage",
     ),
-    *("cluster", "inference", "counterfactual", "cli"),
+    *("cluster", "inference", "counterfactual", "cli", "__main__"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ._errors import DataError
+from ._errors import DataError, NoInfluenceFunction
 from ._files import as_path
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
+from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .anchor._value import AnchoredValue
 from .diagnostics._diagnostics import Diagnostics
 from .diagnostics._support import SeenStates
@@ -21,7 +22,6 @@ from .report._summary import rescaled_range
 from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
 from .reward._reward import AbstractReward
-from .reward._table import TableReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
@@ -53,6 +53,9 @@ class Fit:
     the number of iterations of the anchor's equation, None where it was solved directly."""
     seen: SeenStates
     """A sample of the states in the data, which `predict` compares others with."""
+    uncertainty: AbstractUncertainty | None = None
+    """What moves the reward's estimate; None where it comes with the reward, or where it
+    has no closed form: `provenance["no_errors"]` then says why."""
     model: "PQR | None" = field(default=None, metadata={TRANSIENT: True})
     """What it was fitted with; None once read from a folder."""
 
@@ -142,37 +145,37 @@ class Fit:
     def standard_errors(self, states: Any) -> PerAction:
         """Standard errors of the rewards, (row, action); zero for the anchor.
 
-        Of the default estimator, without refitting: the posterior of its penalised
-        coefficients and what estimating the law adds, clustered by unit.
+        Without refitting: of the default estimator, the posterior of its penalised
+        coefficients and what estimating the law adds; of counted tables and of known
+        laws, influence functions. All clustered by unit, and kept by a saved fit.
         """
-        if not isinstance(self.reward_function, JointReward):
-            raise DataError(
-                "Standard errors in closed form come with the default reward (or "
-                'reward="joint"), and this fit\'s was estimated in another way: '
-                f"{self.stages['reward'].split(';')[0]}. {self._other_errors()}"
-            )
         state = self.encoding.encode_any(states)
-        return self.reward_function.standard_errors(state, self.temperature)
+        return self._errors().standard_errors(state, self.estimate, len(self.actions))
 
-    def _other_errors(self) -> str:
-        """Where the errors are of a reward that brings none along."""
-        again = "Fit again, then resample units" if self.model is None else "Resample units"
-        advice = f"{again}: fit.bootstrap(panel, deeppqr.inference.RewardAt(states))."
-        reward = self.reward_function
-        bare = reward.policy_part if isinstance(reward, AffineReward) else reward
-        if isinstance(bare, TableReward):
-            table = "deeppqr.inference.reward_influence(fit, panel).standard_errors"
-            advice = f"Of a counted table, on the fit's own panel: {table}. {advice}"
-        return advice
+    def _errors(self) -> AbstractUncertainty:
+        """What moves the reward's estimate, refusing fits that do not know it."""
+        if isinstance(self.reward_function, JointReward):
+            return CoefficientUncertainty(self.reward_function)
+        if self.uncertainty is None:
+            why = self.provenance.get("no_errors") or "its stages have none."
+            again = "Fit again, then resample" if self.model is None else "Resample"
+            raise NoInfluenceFunction(
+                f"This fit has no standard errors in closed form: {why} {again} units: "
+                "fit.bootstrap(panel, deeppqr.inference.RewardAt(states))."
+            )
+        return self.uncertainty
 
-    def interval(self, states: Any, level: float = 0.95) -> tuple[PerAction, PerAction]:
-        """Lower and upper ends of pointwise intervals, (row, action) each."""
-        from .inference._bands import check_level, normal_interval
+    def interval(
+        self, states: Any, level: float = 0.95, *, simultaneous: bool = False
+    ) -> tuple[PerAction, PerAction]:
+        """Lower and upper ends of the rewards' intervals, (row, action) each.
 
-        check_level(level)
-        error = self.standard_errors(states)  # first: it may be that there are none
-        low, high = normal_interval(self.reward(states), error, level)
-        return low, high
+        Pointwise, or with `simultaneous` bands: each action's band holds its rewards at
+        all of these states at once.
+        """
+        from .inference._bands import reward_interval
+
+        return reward_interval(self, states, level, simultaneous)
 
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.

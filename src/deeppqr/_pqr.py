@@ -12,6 +12,7 @@ from ._errors import DataError
 from ._fit import Fit, with_known
 from ._paper import paper_stages
 from ._random import check_seed
+from ._uncertainty import uncertainty_or_reason
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
 from .anchor._known import KnownLaw as AnchorUnderLaw
@@ -204,18 +205,24 @@ class PQR:
         raw = reward_fit.reward(panel.state, value)
         diagnostics = diagnose(panel, policy_fit, solution, value, raw, reward_fit.held_out)
         clock.lap("diagnostics")
+        law = getattr(anchor_solver, "transition", None)
+        found = reward_fit.value or value
+        uncertainty, why = uncertainty_or_reason(panel, found, reward_fit.reward, law)
+        clock.lap("errors")
         warn_of_weak_overlap(diagnostics)
         return Fit(
             # Estimated by likelihood, a reward comes with the policy and value that follow
             # from it; by regression, those of the first two stages stay.
-            reward_fit.value or value,
+            found,
             reward_fit.reward,
             panel.encoding,
             panel.actions,
             diagnostics,
             _stage_notes(policy_fit, solution, reward_fit.note),
-            self._provenance(panel, clock, solution, with_known(value, panel.state, raw)),
+            self._provenance(panel, clock, solution, with_known(value, panel.state, raw))
+            | ({"no_errors": why} if why else {}),
             SeenStates.of(panel),
+            uncertainty,
             self,
         )
 

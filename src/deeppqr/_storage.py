@@ -34,7 +34,7 @@ from ._untrusted import check_archive, read_json
 from .mdp._tabular import check_preferences
 
 # Raised by every change of what is stored; folders of other versions are refused.
-FORMAT, VERSION = "deeppqr-fit", 4
+FORMAT, VERSION = "deeppqr-fit", 5
 AGAIN = "Copy or save the fit again."
 PROBES = 500  # states of the data that are predicted for, to see whether the parts agree
 ARRAYS = "arrays.safetensors"

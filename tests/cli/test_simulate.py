@@ -1,8 +1,10 @@
 """Options of `deeppqr simulate` that make no sense are refused by name, and leave no file."""
 
+import numpy as np
 import polars as pl
 import pytest
 
+import deeppqr
 from deeppqr.cli import main
 
 SIZE = ["--steps", "200", "--units", "10"]
@@ -80,3 +82,29 @@ def test_options_that_are_unusual_but_make_sense(words, tmp_path):
     out = tmp_path / "d.csv"
     assert main(["simulate", *words, *SIZE, "--quiet", "--out", str(out)]) == 0
     assert pl.read_csv(out)["action"].n_unique() > 1
+
+
+@pytest.mark.parametrize("world", ["firms", "app"])
+def test_logs_of_units_that_leave(world, tmp_path, capsys):
+    """What is printed are the options with which the file is read as it was made."""
+    out = tmp_path / "log.csv"
+    assert (
+        main(["simulate", world, "--units", "16", "--periods", "5", "--out", str(out)]) == 0
+    )
+    options = capsys.readouterr().out.split("Options of deeppqr fit: ")[1].split()
+    given = dict(zip(*[iter(options[options.index("--action") :])] * 2, strict=True))
+    state = options[1 : options.index("--action")]
+    panel = deeppqr.Panel.from_file(
+        out,
+        state=state,
+        action=given["--action"],
+        unit=given["--unit"],
+        time=given["--time"],
+        terminal=given["--terminal"],
+    )
+    made = deeppqr.worlds.FirmWorld() if world == "firms" else deeppqr.worlds.AppWorld()
+    truth = made.simulate(units=16, periods=5, seed=0)
+    assert panel.num_units == 16
+    assert panel.terminal.sum() == truth.terminal.sum()
+    np.testing.assert_allclose(panel.state, truth.state)
+    assert given["--anchor"] == made.anchor

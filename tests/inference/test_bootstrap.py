@@ -316,12 +316,10 @@ def test_a_fit_refuses_the_draws_of_another_panel(panel):
 
 def test_other_stages_say_where_their_errors_are(panel, tmp_path):
     table = pqr(**TABLE).fit(panel)
-    with pytest.raises(DataError, match=r"counted table.*reward_influence\(fit, panel\)"):
-        table.interval(STATES)
+    assert (table.standard_errors(STATES)[:, 1:] > 0).all()
     linear = pqr(**{**TABLE, "reward": "linear"}).fit(panel)
-    with pytest.raises(DataError, match=r"action\. Resample units: fit\.boot") as error:
+    with pytest.raises(DataError, match=r"do\. Resample units: fit\.boot"):
         linear.standard_errors(STATES)
-    assert "counted" not in str(error.value)
     stored = deeppqr.load(linear.save(tmp_path / "fit"))
     with pytest.raises(DataError, match="Fit again, then resample units"):
         stored.standard_errors(STATES)

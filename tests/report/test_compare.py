@@ -7,6 +7,7 @@ import pytest
 
 import deeppqr
 from deeppqr.report import compare
+from deeppqr.report._compare import _mean_errors
 from deeppqr.worlds import PaperWorld
 
 
@@ -45,7 +46,7 @@ def test_the_error_of_one_state_is_the_fits_own(weeks):
     fit = weeks[0]
     state = fit.seen.state[:1]
     expected = fit.standard_errors(fit.encoding.decode(state))[0]
-    found = fit.reward_function.mean_errors(state, fit.temperature)
+    found = _mean_errors(fit, state)
     np.testing.assert_allclose(found, expected)
 
 

@@ -91,5 +91,7 @@ def test_what_is_wrong_is_said(firms, paper):
         fit.interval(states_of(panel), level=95)
     _, other = paper
     plain = deeppqr.PQR(discount=0.9, anchor=0, policy="logit", reward="linear").fit(other)
-    with pytest.raises(DataError, match=r"closed form come with.*fit\.bootstrap"):
+    with pytest.raises(
+        DataError, match=r"no standard errors in closed form.*fit\.bootstrap"
+    ):
         plain.standard_errors(other.state[:3])

@@ -23,18 +23,13 @@ from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._policy import Clipped
+from ..reward._influence import Realised, solve_gram
 from ..reward._joint_reward import JointReward
 from ..reward._table import TableReward
 from ._bands import normal_interval
 from ._bootstrap import bootstrap, require_model, require_own_panel
 from ._features import Features, resolve_features, with_extras
-from ._influence import (
-    Realised,
-    bare_reward,
-    require_same_columns,
-    reward_influence,
-    solve_gram,
-)
+from ._influence import bare_reward, require_same_columns, reward_influence
 from ._resample import RewardAt
 
 if TYPE_CHECKING:
@@ -253,7 +248,7 @@ def _cell_moments(fit: "Fit", panel: Panel, features: Features, min_rows):
 def _row_moments(fit: "Fit", panel: Panel, features: Features) -> Moments:
     """Realised rewards regressed on the features and some columns beyond them."""
     clusters = Clusters.of(panel)
-    realised = Realised.of(fit, panel, clusters)
+    realised = Realised.of(fit.estimate, panel, clusters)
     rows = realised.rows
     weight = panel.weight[rows]
     columns = _columns(features, panel, rows)

@@ -11,6 +11,7 @@ from ..learners._build_basis import smooth_basis
 from ..learners._logit_sums import choice_scores, logit_sums
 from ..learners._ridge_logit import best_penalty, penalty_diagonal
 from ..learners._smooth_basis import SmoothBasis
+from ..panel._panel import Panel
 from ._policy import FOLDS, AbstractPolicy, AbstractPolicyEstimator, PolicyFit
 
 # Decisions it is fitted on, evenly spaced; more add little to a policy that is a start and
@@ -34,7 +35,7 @@ class SmoothLogit(AbstractPolicyEstimator):
 
     def fit(self, panel, *, key):
         del key
-        rows = np.arange(len(panel))[:: max(1, len(panel) // ROWS)]
+        rows = _spaced_rows(panel)
         state, action, weight = panel.state[rows], panel.action[rows], panel.weight[rows]
         options = (state, panel.actions, 0, panel.encoding)
         basis = smooth_basis(*options, curved=True)
@@ -42,7 +43,7 @@ class SmoothLogit(AbstractPolicyEstimator):
             basis = smooth_basis(*options)
         fitted = _Newton(basis, basis.columns(state), action, weight)
         fitted.maximise()
-        policy = SmoothPolicy(basis, fitted.theta)
+        policy = SmoothPolicy(basis, fitted.theta, fitted.penalty)
         held_out = np.full(len(panel), np.nan)
         held_out[rows] = fitted.held_out(
             panel.unit[rows] % FOLDS
@@ -59,9 +60,32 @@ class SmoothPolicy(AbstractPolicy):
 
     basis: SmoothBasis
     theta: Float[np.ndarray, " coefficient"]
+    penalty: Float[np.ndarray, " group"]
+    """Under which the coefficients were found; their covariance needs it."""
 
     def log_prob(self, state):
         return log_softmax(self.basis(state, self.theta), axis=1)
+
+    def posterior_root(self, panel: Panel) -> Float[np.ndarray, "direction coefficient"]:
+        """A root of the posterior covariance of the coefficients, on their own panel.
+
+        It counts the bias of the penalty, which a sandwich of the scores leaves out.
+        """
+        rows = _spaced_rows(panel)
+        columns = self.basis.columns(panel.state[rows])
+        prob = np.exp(self.log_prob(panel.state[rows]))
+        sums = logit_sums(self.basis, columns, prob, panel.action[rows], panel.weight[rows])
+        information = sums.through(None)[1]
+        information += np.diag(penalty_diagonal(self.penalty, self.basis.group))
+        size, axes = np.linalg.eigh(information)
+        # The constants of all actions may move together, which changes no probability.
+        kept = size > 1e-10 * size.max()
+        return (axes[:, kept] / np.sqrt(size[kept])).T
+
+
+def _spaced_rows(panel: Panel) -> np.ndarray:
+    """The decisions that the logit is fitted on."""
+    return np.arange(len(panel))[:: max(1, len(panel) // ROWS)]
 
 
 class _Newton:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from jaxtyping import Float
 
-from .._errors import BadRows, DataError
+from .._errors import BadRows, DataError, NoInfluenceFunction
 from .._messages import counted
 from .._shapes import States
 from ._estimates import MISSING, decimals, ruled
@@ -214,10 +214,10 @@ def _mean_rewards(fit: "Fit", state: States) -> Float[np.ndarray, " action"]:
 
 
 def _mean_errors(fit: "Fit", state: States) -> Float[np.ndarray, " action"]:
-    """Standard errors of the average rewards; NaN where the estimator has none."""
-    errors = getattr(fit.reward_function, "mean_errors", None)
-    if errors is None:
-        unknown = np.full(len(fit.actions), np.nan)
-        unknown[fit.estimate.anchor] = 0.0
-        return unknown
-    return errors(state, fit.temperature)
+    """Of each action's mean over the states; NaN where the fit has none in closed form."""
+    known = np.isfinite(fit._reward_of(state))
+    weight = known / np.maximum(known.sum(axis=0), 1)
+    try:
+        return fit._errors().mean_errors(state, weight, fit.estimate)
+    except NoInfluenceFunction:
+        return np.full(len(fit.actions), np.nan)

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
-from .._shapes import Codes, PerAction, States, TableValues
+from .._shapes import Codes, PerAction, States
 from .._stored import stored
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AbstractStateFunction
@@ -115,30 +115,6 @@ class JointReward(AbstractReward):
             values, used = self.basis.slopes(columns[rows], int(one))
             found[np.ix_(rows, used)] = values
         return found
-
-    def standard_errors(self, state: States, temperature: float) -> PerAction:
-        """Of the rewards; zero for the anchor, whose reward is known."""
-        columns = self.basis.columns(state)
-        found = np.zeros((len(state), self.basis.num_actions))
-        for action in range(found.shape[1]):
-            slopes, used = self.basis.slopes(columns, action)
-            covariance = self.covariance[np.ix_(used, used)]
-            variance = ((slopes @ covariance) * slopes).sum(axis=1)
-            found[:, action] = np.sqrt(np.maximum(variance, 0.0))
-        found[:, self.anchor] = 0.0
-        return temperature * found
-
-    def mean_errors(self, state: States, temperature: float) -> TableValues:
-        """Of each action's reward averaged over the states."""
-        columns = self.basis.columns(state)
-        found = np.zeros(self.basis.num_actions)
-        for action in range(len(found)):
-            slopes, used = self.basis.slopes(columns, action)
-            mean = slopes.mean(axis=0)
-            variance = mean @ self.covariance[np.ix_(used, used)] @ mean
-            found[action] = np.sqrt(max(variance, 0.0))
-        found[self.anchor] = 0.0
-        return temperature * found
 
 
 @stored

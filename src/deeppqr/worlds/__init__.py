@@ -1,5 +1,6 @@
 """Synthetic worlds with known rewards, values and policies, computed exactly."""
 
+from ._app import AppWorld as AppWorld
 from ._firms import FirmWorld as FirmWorld
 from ._paper import PaperWorld as PaperWorld
 from ._samq_bus import SamqBus as SamqBus

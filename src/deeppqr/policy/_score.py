@@ -15,11 +15,13 @@ from scipy import sparse
 
 from .._errors import NoInfluenceFunction
 from .._shapes import Codes, States
+from ..panel._clusters import Clusters
 from ..panel._panel import Panel
-from ..policy._frequency import FrequencyPolicy
-from ..policy._given import GivenPolicy
-from ..policy._logit import LogitPolicy
-from ..policy._policy import AbstractPolicy, Clipped, log_shares
+from ._frequency import FrequencyPolicy
+from ._given import GivenPolicy
+from ._logit import LogitPolicy
+from ._policy import AbstractPolicy, Clipped, log_shares
+from ._smooth import SmoothPolicy
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +85,19 @@ class FrequencyScore:
         row, column, value = (np.concatenate(part) for part in zip(*entries, strict=True))
         return sparse.csr_array((value, (row, column)), (len(state), self.score.shape[1]))
 
+    def log_table(self, influence: np.ndarray) -> np.ndarray:
+        """Influences on the counts as influences on the log-probabilities: each cell's,
+        then those of states without one."""
+        cells, number = self.policy.cells.states, len(self.shares)
+        state = np.repeat(cells, number, axis=0)
+        action = np.tile(np.arange(number), len(cells))
+        nowhere = np.full((number, cells.shape[1]), np.nan)  # equal to no cell
+        state, action = (
+            np.concatenate([state, nowhere]),
+            np.append(action, np.arange(number)),
+        )
+        return influence @ self.jacobian(state, action).T
+
 
 @dataclass(frozen=True, eq=False)
 class LogitScore:
@@ -105,8 +120,10 @@ class LogitScore:
         penalised = np.append(np.full(columns.shape[1] - 1, policy.ridge), 0.0)
         penalty = np.tile(penalised, prob.shape[1] - first)
         # A constant added to all intercepts changes no probability, so the Hessian is
-        # singular; the pseudo-inverse leaves that direction out.
-        inverse = np.linalg.pinv(np.block(curve) + np.diag(penalty), hermitian=True)
+        # singular; the pseudo-inverse leaves that direction out. Rounding leaves 1e-15 of
+        # the largest eigenvalue there, and a ridge of 0.01 in a million rows leaves 1e-8.
+        curvature = np.block(curve) + np.diag(penalty)
+        inverse = np.linalg.pinv(curvature, rcond=1e-12, hermitian=True)
         coefficient = np.column_stack([policy.coefficient, policy.intercept])[first:]
         left = slope.sum(axis=0) - penalty * coefficient.ravel()
         scale = np.sqrt(np.maximum(np.diag(inverse), 1e-300))
@@ -171,6 +188,51 @@ def policy_score(policy: AbstractPolicy, panel: Panel) -> PolicyScore:
         f"A {type(policy).__name__} has no influence function in closed form; "
         'policy="frequency" and "logit" do. Bootstrap instead.'
     )
+
+
+def policy_jacobian(
+    policy: AbstractPolicy, state: States, action: Codes
+) -> Float[np.ndarray, "row parameter"]:
+    """Derivatives of log pi(a_j|s_j) in the policy's parameters, without its panel."""
+    policy = policy.policy if isinstance(policy, Clipped) else policy
+    if isinstance(policy, LogitPolicy):
+        return LogitScore(policy, np.zeros((0, 0))).jacobian(state, action).toarray()
+    if isinstance(policy, FrequencyPolicy):
+        return _log_table_jacobian(policy, state, action)
+    if isinstance(policy, SmoothPolicy):
+        columns = policy.basis.columns(state)
+        prob = np.exp(policy.log_prob(state))
+        found = -policy.basis.average(columns, prob)
+        for one in np.unique(action):
+            rows = np.flatnonzero(action == one)
+            slopes, used = policy.basis.slopes(columns[rows], int(one))
+            found[np.ix_(rows, used)] += slopes
+        return found
+    return np.zeros((len(state), 0))
+
+
+def parameter_root(
+    policy: AbstractPolicy, panel: Panel, clusters: Clusters
+) -> Float[np.ndarray, "direction parameter"]:
+    """A root of the covariance of the parameters that `policy_jacobian` is in."""
+    bare = policy.policy if isinstance(policy, Clipped) else policy
+    if isinstance(bare, SmoothPolicy):
+        return bare.posterior_root(panel)
+    found = policy_score(policy, panel)
+    influence = clusters.sum(found.score)
+    if isinstance(found, FrequencyScore):
+        influence = found.log_table(influence)
+    count = len(influence)
+    return (influence - influence.mean(axis=0)) * np.sqrt(count / max(count - 1, 1))
+
+
+def _log_table_jacobian(policy: FrequencyPolicy, state, action) -> np.ndarray:
+    """The parameters of a frequency policy are here the entries of its log-table."""
+    found = np.zeros((len(state), policy.table.size + len(policy.elsewhere)))
+    cell, number = policy.cells.locate(state), policy.table.shape[1]
+    pair = np.where(cell >= 0, cell * number, policy.table.size) + action
+    found[np.arange(len(state)), pair] = 1.0
+    return found
 
 
 def _blocks(pull: np.ndarray, columns: np.ndarray) -> np.ndarray:

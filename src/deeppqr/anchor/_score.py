@@ -17,14 +17,14 @@ from scipy import sparse
 
 from .._errors import NoInfluenceFunction
 from .._shapes import Codes, Mask
-from ..anchor._exact import TableFunction
-from ..anchor._structure import ConstantFunction, SelfLoopFunction
-from ..anchor._value import AnchoredValue
 from ..mdp._tabular import solve_bellman
 from ..panel._cells import Cells
 from ..panel._clusters import Clusters
 from ..panel._panel import Panel
-from ._policy_score import OTHER_PANEL, PolicyScore
+from ..policy._score import OTHER_PANEL, PolicyScore
+from ._exact import TableFunction
+from ._structure import ConstantFunction, SelfLoopFunction
+from ._value import AnchoredValue
 
 # Largest violation of the anchor's equation on the panel, relative to V. A direct solve
 # leaves rounding error on its own panel; another panel violates it by far more.
