@@ -133,8 +133,8 @@ POLICY = (*ESTIMATE, "policy", "fields")
         (("sha256",), {}, r'"sha256" does not name arrays\.safetensors'),
         (("sha256", "arrays.safetensors"), 5, '"sha256" is no table of checksums'),
         (("scikit-learn",), 1.5, 'or not the version of "scikit-learn"'),
-        (("version",), "4", "has format version 4, and this deeppqr"),
-        (("version",), [4], r"has format version \[4\], and this deeppqr"),
+        (("version",), "5", "has format version 5, and this deeppqr"),
+        (("version",), [5], r"has format version \[5\], and this deeppqr"),
     ],
 )
 def test_a_changed_tree_is_refused_when_it_is_read(path, value, message, copied):

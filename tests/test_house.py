@@ -48,7 +48,7 @@ ORDER = (
         "_pqr",
         "_storage",
     ),
-    *("cluster", "inference", "counterfactual", "cli", "__main__"),
+    *("cluster", "inference", "counterfactual", "plots", "page", "cli", "__main__"),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

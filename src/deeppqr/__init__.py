@@ -29,6 +29,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from . import inference as inference
     from . import mdp as mdp
     from . import metrics as metrics
+    from . import plots as plots
     from . import policy as policy
     from . import progress as progress
     from . import provenance as provenance
@@ -56,7 +57,7 @@ _LAZY = {
 }
 _ROOMS = (
     *("anchor", "baselines", "cluster", "counterfactual", "datasets", "diagnostics"),
-    *("inference", "mdp", "metrics", "policy", "progress", "provenance", "report"),
+    *("inference", "mdp", "metrics", "plots", "policy", "progress", "provenance", "report"),
     *("reward", "worlds"),
 )
 

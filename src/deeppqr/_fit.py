@@ -13,6 +13,7 @@ from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .anchor._value import AnchoredValue
+from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
 from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
@@ -28,9 +29,11 @@ if TYPE_CHECKING:
     import polars as pl
 
     from ._pqr import PQR
+    from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
     from .inference._bootstrap import Bootstrap
     from .inference._projection import Projection
+    from .plots._plots import Plots
 
 
 @stored
@@ -58,6 +61,8 @@ class Fit:
     has no closed form: `provenance["no_errors"]` then says why."""
     model: "PQR | None" = field(default=None, metadata={TRANSIENT: True})
     """What it was fitted with; None once read from a folder."""
+    data: DataSummary | None = None
+    """What plots and the report need to know of the panel."""
 
     @property
     def discount(self) -> float:
@@ -283,16 +288,44 @@ class Fit:
         own = measure(statistic, self)
         return bootstrap(model, panel, statistic, estimate=own, **options)
 
-    def counterfactual(self, panel: Panel, change: Any, **options: Any) -> "ChangedStates":
-        """Average rewards and choices if the states had been others.
+    @overload
+    def counterfactual(
+        self, panel: Any = None, change: None = None, **options: Any
+    ) -> "Counterfactual": ...
 
-        `change` holds new values by column, such as `{"competitors": [5, 6, 7]}`, or is a
-        function of the states. Options are those of
-        `deeppqr.counterfactual.changed_states`: `states`, `replicates` and more.
+    @overload
+    def counterfactual(
+        self, panel: Panel, change: Any, **options: Any
+    ) -> "ChangedStates": ...
+
+    def counterfactual(self, panel: Any = None, change: Any = None, **options: Any) -> Any:
+        """What agents would do in a changed problem, with standard errors.
+
+        `panel` is what was fitted on, or a frame or array of states to start from; by
+        default the states that the fit kept. Options are those of
+        `deeppqr.counterfactual.counterfactual`: `transfer`, `remove`, `add`, `scale`,
+        `transition`, `discount`, `periods`, `anchor_bounds` and more.
+
+        With `change` the problem stays and the states are others: new values by column,
+        such as `{"competitors": [5, 6, 7]}`, or a function of the states. Options are then
+        those of `deeppqr.counterfactual.changed_states`: `states`, `replicates` and more.
         """
-        from .counterfactual._changed import changed_states
+        if change is not None:
+            from .counterfactual._changed import changed_states
 
-        return changed_states(self, panel, change, **options)
+            return changed_states(self, panel, change, **options)
+        from .counterfactual._counterfactual import counterfactual
+
+        if panel is not None and not isinstance(panel, Panel):
+            options, panel = {"states": panel, **options}, None
+        return counterfactual(self, panel, **options)
+
+    @property
+    def plot(self) -> "Plots":
+        """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
+        from .plots._plots import Plots
+
+        return Plots(self)
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""

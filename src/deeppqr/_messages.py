@@ -19,6 +19,10 @@ def counted(number: int, noun: str) -> str:
 def did_you_mean(word: Any, choices: Iterable[Any]) -> str:
     """A sentence, after a blank, with the closest choice; empty if none is close."""
     by_text = {str(choice): choice for choice in choices}
+    # difflib sees nothing in common between 'U' and 'u'.
+    same = [text for text in by_text if text.casefold() == str(word).casefold()]
+    if same and str(word) not in by_text:
+        return f" Did you mean {plain(by_text[same[0]])}?"
     # difflib's default cutoff of 0.6 finds swapped letters and plurals, and little else.
     close = difflib.get_close_matches(str(word), by_text, 1)
     return f" Did you mean {plain(by_text[close[0]])}?" if close else ""

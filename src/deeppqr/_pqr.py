@@ -20,6 +20,7 @@ from .anchor._known import resolve_transition
 from .anchor._problem import AnchorSolution, LogProbBonus
 from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem
+from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import diagnose
 from .diagnostics._identification import check_identified, warn_of_weak_overlap
 from .diagnostics._support import SeenStates
@@ -224,6 +225,7 @@ class PQR:
             SeenStates.of(panel),
             uncertainty,
             self,
+            DataSummary.of(panel, (reward_fit.value or value).policy),
         )
 
     def _solve(self, solver, panel: Panel, policy, anchor_reward, anchor: int, *, key):

@@ -367,9 +367,6 @@ def test_the_believed_law_is_the_table_where_all_can_be_counted(seed):
     np.testing.assert_allclose(ahead, empirical_transition(panel, 4), atol=1e-12)
 
 
-@pytest.mark.xfail(
-    strict=True, raises=ZeroDivisionError, reason="the fold that judges laws weighs nothing"
-)
 def test_units_that_weigh_nothing_do_not_stop_the_choice():
     panel = linear_walk(2, rows=100)
     for out in range(5):

@@ -345,7 +345,7 @@ def test_columns_without_text_names():
     with pytest.raises(DataError, match="`state` must name columns by text, but 0 is int"):
         read_columns(pd.DataFrame(np.eye(3)), [0], role="state")
     twice = pd.concat([frame(), frame()[["x"]]], axis=1)
-    with pytest.raises(DataError, match="two columns of the same name"):
+    with pytest.raises(DataError, match="'x' stands 2 times"):
         Panel.from_frame(twice, **NAMES)
 
 

@@ -64,3 +64,9 @@ def _rows_near(panel: Panel, start, states, scale: np.ndarray) -> int:
         for values in new
     ]
     return round(float(np.mean(close)))
+
+
+def seen_support(seen: SeenStates, states: States) -> Support:
+    """The support of states by themselves, none of which was changed."""
+    outside = float(np.mean(~seen.inside(states)))
+    return Support(outside, len(seen.state))

@@ -6,8 +6,14 @@ from typing import Any
 import numpy as np
 
 from .._errors import ActionNeverTaken, AnchorNeverTaken, WeakOverlapWarning
+from .._messages import counted
 from ..panel._panel import Panel
 from ._diagnostics import Diagnostics
+
+ENDS = (
+    "If the process ends with the action, mark these rows as terminal, as with "
+    'Panel.from_frame(..., terminal="ended") for a column that is true there.'
+)
 
 
 def check_identified(panel: Panel, label: Any) -> int:
@@ -26,28 +32,27 @@ def check_identified(panel: Panel, label: Any) -> int:
         )
     if useful[anchor] == 0:
         raise AnchorNeverTaken(
-            f"The anchor {label!r} is taken in {int(taken[anchor])} rows, but in none of "
-            "them is the next state known. PQR must see where the anchor leads: add the "
-            "rows that follow, or name the next state's columns."
+            f"The anchor {label!r} is taken in {counted(int(taken[anchor]), 'row')}, but "
+            "in none of them is the next state known. PQR must see where the anchor leads. "
+            f"{ENDS} If it goes on, add the rows that follow, or name the next state's "
+            "columns."
         )
     never = [a for a, n in zip(panel.actions, taken, strict=True) if n == 0]
     if never:
         raise ActionNeverTaken(
             f"The action {never[0]!r} is never taken in this panel, so its reward is not "
             f"identified by anything in it: every reward that is low enough explains that "
-            f"({len(never)} such actions: {never}; taken: {occur}). Leave it out of "
-            "`actions`, or pool these units with others that take it."
+            f"({counted(len(never), 'such action')}: {never}; taken: {occur}). Leave it "
+            "out of `actions`, or pool these units with others that take it."
         )
     missing = [a for a, n in zip(panel.actions, useful, strict=True) if n == 0]
     if missing:
         times = int(taken[panel.action_index(missing[0])])
         raise ActionNeverTaken(
-            f"The action {missing[0]!r} is taken in {times} rows that have weight, and in "
-            "none of them is the next state known, so its reward is not identified "
-            f"({len(missing)} such actions: {missing}). If the process ends with the "
-            "action, mark these rows as terminal, as with Panel.from_frame(..., "
-            'terminal="ended") for a column that is true there. If it goes on, add the '
-            "rows that follow, or name the next state's columns."
+            f"The action {missing[0]!r} is taken in {counted(times, 'row')} with weight, "
+            "and in none of them is the next state known, so its reward is not identified "
+            f"({counted(len(missing), 'such action')}: {missing}). {ENDS} If it goes on, "
+            "add the rows that follow, or name the next state's columns."
         )
     return anchor
 

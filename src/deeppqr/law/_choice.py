@@ -65,6 +65,10 @@ def learn_transition(panel: Panel, *, moves: bool = True) -> Learned:
     judged = judged_rows(panel)[panel.is_transition]
     out = held_out_rows(panel)[panel.is_transition]
     inside, outside = steps.select(judged & ~out), steps.select(judged & out)
+    if not (inside.weight.any() and outside.weight.any()):
+        # A handful of steps: nothing is left to judge by, and the cheapest law is taken.
+        name, law = next(_candidates(steps, tabular=table is not None, moves=moves))
+        return Learned(law, name, ())
     ahead_of = foreseen(steps.state)
     truth = outside.follow(ahead_of)
     # Scales over all units: a variable may happen not to vary in the held-out fold.

@@ -205,7 +205,8 @@ class Moves(AbstractTransition):
             start = np.repeat(state[:, None], len(at), axis=1)
         inputs = self.fate_inputs(start, acts[at], of_aim=self.fate_of_aim)
         inputs = inputs.reshape(-1, inputs.shape[2])
-        found = np.exp(self.fate.log_prob(inputs)).reshape(*start.shape[:2], -1)
+        found = np.exp(self.fate.log_prob(inputs))
+        found = found.reshape(*start.shape[:2], found.shape[1])
         chance[:, at] = 0.0
         chance[:, at, : found.shape[2]] = found
         return chance
@@ -243,7 +244,7 @@ class Places:
     def expect(self, values: np.ndarray, landed: np.ndarray) -> np.ndarray:
         """E[f] from f at the places, (row * action * outcome, column), and at resets."""
         rows, number, outcomes = self.weight.shape
-        values = values.reshape(rows, number, outcomes, -1)
+        values = values.reshape(rows, number, outcomes, values.shape[1])
         weight = self.weight.astype(values.dtype)
         expected = weight[:, :, 0, None] * values[:, :, 0]
         for outcome in range(1, outcomes):

@@ -129,8 +129,10 @@ def fit_ridge_logit(
         theta = _search(choices, diagonal, theta, step, slope)
         if slope < 1e-3:  # the expected gain of the next step, in nats over all rows
             break
-    mean = np.average(choices.chosen(theta), weights=choices.weight)
-    return RidgeLogit(theta, penalty, effective, float(mean))
+    total = float((choices.chosen(theta) * choices.weight).sum())
+    # A fold may leave no row that has weight: then nothing was learned, and all is zero.
+    mean = total / max(float(choices.weight.sum()), np.finfo(float).tiny)
+    return RidgeLogit(theta, penalty, effective, mean)
 
 
 def best_penalty(

@@ -29,9 +29,14 @@ def open_frame(frame: Any) -> nw.DataFrame:
     try:
         native = nw.from_native(frame, pass_through=True)
     except nw.exceptions.DuplicateError as problem:
+        # A pyarrow table's `columns` are its data.
+        names = getattr(frame, "column_names", None) or frame.columns
+        names = list(map(str, names))
+        repeated = sorted({name for name in names if names.count(name) > 1})
         raise DataError(
-            "The data have two columns of the same name; rename one. "
-            f"({str(problem).splitlines()[0]})"
+            f"The data must name each column once, but {repeated[0]!r} stands "
+            f"{names.count(repeated[0])} times ({counted(len(repeated), 'such name')}: "
+            f"{', '.join(repeated[:5])}). Rename or drop all but one."
         ) from problem
     if isinstance(native, nw.LazyFrame):
         native = native.collect()
@@ -40,6 +45,13 @@ def open_frame(frame: Any) -> nw.DataFrame:
             "`frame` must be a DataFrame (pandas, polars, pyarrow or another that "
             f"narwhals reads), but a {type(frame).__name__} arrived. For plain arrays "
             "use `Panel.from_arrays(state, action, next_state)`."
+        )
+    levels = getattr(getattr(nw.to_native(native), "columns", None), "nlevels", 1)
+    if levels > 1:
+        raise DataError(
+            f"The data must have columns with plain names, but they have {levels} levels "
+            f"of names, such as {plain(frame.columns[0])}. Join them: "
+            'frame.columns = ["_".join(map(str, name)) for name in frame.columns].'
         )
     return native
 
@@ -73,6 +85,8 @@ def require_columns(frame: nw.DataFrame, names: Sequence[Any], *, role: str) -> 
     if missing:
         _refuse_one_wide_column(frame, missing[0], role)
         hint = did_you_mean(missing[0], frame.columns)
+        if missing[0] in getattr(getattr(nw.to_native(frame), "index", None), "names", ()):
+            hint = " It is part of the index: pass frame.reset_index()."
         listed = ", ".join(map(str, frame.columns[:20]))
         raise DataError(
             f"`{role}` names the column {missing[0]!r}, but the data have no such column "
@@ -211,11 +225,15 @@ def columns_of_array(
     if array.ndim == 1 and len(names) == 1:
         array = array[:, None]
     if array.ndim != 2 or array.shape[1] != len(names):
-        got = counted(array.shape[1], "column") if array.ndim == 2 else None
+        got = f"an array with shape {array.shape}"
+        if array.ndim == 2:
+            got = f"an array with {counted(array.shape[1], 'column')}"
+        elif array.ndim == 0:
+            got = f"{plain(states)} ({type(states).__name__})"
         raise DataError(
             f"`states` must have {counted(len(names), 'column')} "
-            f"({', '.join(map(str, names))}), one row per state, but an array with "
-            f"{got or f'shape {array.shape}'} arrived. Pass the same state columns "
+            f"({', '.join(map(str, names))}), one row per state, but "
+            f"{got} arrived. Pass the same state columns "
             "in the same order as in the panel, or a DataFrame with these names."
         )
     columns = dict(zip(names, array.T, strict=True))

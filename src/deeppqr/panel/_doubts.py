@@ -4,14 +4,17 @@ Each finding says what was found, where first, and what to do. A panel brings a 
 so that they are read.
 """
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from .._messages import counted, plain, warn_user
 from .._shapes import Codes, Mask, States
+from ._calendar import skipped_dates
 from ._encoding import Encoding
 from ._leaks import (
     counts_rows,
@@ -30,6 +33,12 @@ MOST_WARNINGS = 6  # of three lines each: one screen
 # choice between two has a standard error of 0.6 at best.
 ROWS_PER_LEVEL = 10
 MANY_LEVELS = 100
+# Ends that a claim about all of them rests on: of five random rows in units of ten, all
+# are first rows once in 100,000.
+FEWEST_ENDS = 5
+# Labels that differ by rounding do so in the sixteenth digit; those that are meant differ
+# in the first few.
+ROUNDING = 1e-9
 
 
 @dataclass(frozen=True)
@@ -64,7 +73,10 @@ class Checked:
 
 def warn_of_doubts(checked: Checked, found: Sequence[str]) -> None:
     """Warn of `found` and of what the checks here find, each on its own, a few in all."""
-    checks = (_outlying, _repeated, _leaking, _out_of_order, _misread, _crowded, _alike)
+    checks = (
+        *(_outlying, _repeated, _leaking, _ends_reversed, _skipping, _out_of_order),
+        *(_misread, _constant, _crowded, _alike),
+    )
     findings = [*found, *(text for check in checks for text in check(checked))]
     rest = len(findings) - MOST_WARNINGS
     for text in findings[:MOST_WARNINGS]:
@@ -171,6 +183,63 @@ def _about_counters(checked: Checked, name: str, column: np.ndarray) -> Iterator
         )
 
 
+def _ends_reversed(checked: Checked) -> Iterator[str]:
+    """Ends marked where units go on, and nowhere else."""
+    number = int(checked.terminal.sum())
+    goes_on = np.append(np.diff(checked.unit) == 0, False)
+    first = np.append(True, ~goes_on[:-1])
+    if number < FEWEST_ENDS or checked.terminal[~goes_on].any():
+        return
+    row = checked.place(int(checked.terminal.argmax()))
+    found = f"`terminal` is true in {counted(number, 'row')}, first in {row}, and all are "
+    if checked.terminal[goes_on].all():
+        yield (
+            f"{found}followed by a row of the same unit, while no unit's last row is "
+            "marked. Is the flag the wrong way round? It is true where the process ends: "
+            "pass its negation."
+        )
+    elif first[checked.terminal].all():
+        yield (
+            f"{found}the first of a unit that goes on. Does the flag say that the row "
+            "before ended? It belongs to the last decision: shift it by one row within "
+            "each unit."
+        )
+
+
+def _skipping(checked: Checked) -> Iterator[str]:
+    """Dates that keep a rhythm and skip periods; whole numbers are compared before."""
+    if checked.raw.time is None or checked.time is not None:
+        return
+    if checked.raw.next_state is not None:
+        return
+    follows = ~np.isnan(checked.next_state[:, 0])
+    time = checked.raw.time[checked.order]
+    rows = skipped_dates(time, follows)
+    if len(rows):
+        at = int(rows[0])
+        yield (
+            f"`time` goes on from {checked.place(at)} to {time[at + 1]}, where "
+            f"shorter steps are the rule ({counted(len(rows), 'such step')}). The row "
+            "after is taken for the next period. If periods are missing, number them and "
+            'pass gaps="split", or mark the rows before with `truncated`.'
+        )
+
+
+def _constant(checked: Checked) -> Iterator[str]:
+    """Columns that never vary, beside others: alone, one may stand for no state at all."""
+    names = [c.name for c in checked.encoding.columns if c.kind != "categorical"]
+    if len(checked.encoding.columns) < 2 or len(checked.state) < 2:
+        return
+    features = checked.encoding.feature_names
+    for name in names:
+        column = checked.state[:, features.index(name)]
+        if (column == column[0]).all():
+            yield (
+                f"State column {name!r} is {column[0]:.6g} in every row, so that nothing "
+                "can be learned about it: leave it out."
+            )
+
+
 def _out_of_order(checked: Checked) -> Iterator[str]:
     if checked.raw.time is None or (np.diff(checked.order) > 0).all():
         return
@@ -224,23 +293,53 @@ def _alike(checked: Checked) -> Iterator[str]:
         for column in checked.encoding.columns
     }
     for what, values in labels.items():
-        first: dict[str, str] = {}
-        pairs = []
-        for value in values:
-            if isinstance(value, str):
-                same = first.setdefault(_plain_form(value), value)
-                pairs += [(same, value)] if same != value else []
+        pairs = _look_alikes(values)
         if pairs:
             one, other = pairs[0]
             yield (
-                f"{what} has labels that may mean the same, {one!r} and {other!r} first "
-                f"({counted(len(pairs), 'such pair')}). They count as different: write "
-                "them in one way if they are not."
+                f"{what} has labels that may mean the same, {_told_apart(one, other)} "
+                f"first ({counted(len(pairs), 'such pair')}). They count as different: "
+                "write them in one way if they are not."
             )
 
 
+def _look_alikes(labels: Sequence[Any]) -> list[tuple[Any, Any]]:
+    """Pairs of labels that may mean the same."""
+    return [*_alike_in_text(labels), *_alike_as_numbers(labels)]
+
+
+def _alike_in_text(values: Sequence[Any]) -> Iterator[tuple[str, str]]:
+    first: dict[str, str] = {}
+    for value in values:
+        if isinstance(value, str):
+            same = first.setdefault(_plain_form(value), value)
+            if same != value:
+                yield same, value
+
+
+def _alike_as_numbers(values: Sequence[Any]) -> Iterator[tuple[float, float]]:
+    """Fractions that differ by rounding, such as 0.3 and 0.1 + 0.2."""
+    numbers = sorted(value for value in values if isinstance(value, float))
+    for one, other in pairwise(numbers):
+        if other - one <= ROUNDING * max(abs(one), abs(other)):
+            yield one, other
+
+
+def _told_apart(one: Any, other: Any) -> str:
+    """Both labels, with characters that look alike written as codes."""
+    visible = _visible(str(one)) != _visible(str(other))
+    written = repr if visible else ascii
+    return f"{written(one)} and {written(other)}"
+
+
+def _visible(text: str) -> str:
+    """What a reader sees: composed characters, none without width."""
+    composed = unicodedata.normalize("NFKC", text)
+    return "".join(c for c in composed if unicodedata.category(c) != "Cf")
+
+
 def _plain_form(text: str) -> str:
-    plain_text = " ".join(text.casefold().split())
+    plain_text = " ".join(_visible(text).casefold().split())
     try:
         return repr(float(plain_text))
     except ValueError:

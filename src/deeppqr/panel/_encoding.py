@@ -84,6 +84,11 @@ class Encoding:
                 learned.append(StateColumn(name, "boolean"))
             else:
                 levels = _levels(values)
+                if not levels:
+                    expected = f"State column {name!r} must not be missing"
+                    everywhere = np.ones(len(values), dtype=bool)
+                    advice = "Leave the column out."
+                    refuse_rows(everywhere, expected, "no value", describe_row, advice)
                 refuse_alike(values, f"State column {name!r}")
                 if all(isinstance(level, (int, float)) for level in levels):
                     levels = _levels(np.append(values, after.astype(object)))

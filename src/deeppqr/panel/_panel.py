@@ -126,7 +126,7 @@ class Panel:
             State columns whose values are codes and no quantities, whatever their type.
         gaps
             What to do when integer times skip a period: `"error"`, or `"split"` to end
-            the sequence there.
+            the sequence there. Where dates skip one there is a warning.
         """
         opened = open_frame(frame)
         names = column_names(state, role="state")

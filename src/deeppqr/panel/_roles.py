@@ -27,7 +27,19 @@ WHY = {
 
 
 def refuse_other_roles(roles: Mapping[str, Any], **columns: Sequence[str] | None) -> None:
-    """Raise if a column of the state, or of the next state, has another role too."""
+    """Raise if a column of the state, or of the next state, has another role too.
+
+    Nor may one column be two of action, unit, time, terminal, truncated and weight.
+    """
+    of_column: dict[Any, str] = {}
+    for role, name in roles.items():
+        # What is no text is refused with the columns.
+        first = of_column.setdefault(name, role) if isinstance(name, str) else role
+        if first != role:
+            raise DataError(
+                f"`{first}` and `{role}` must name different columns, but both name "
+                f"{name!r}. Name a column of its own for each, or leave `{role}` out."
+            )
     for part, names in columns.items():
         for role, why in WHY.items():
             if roles[role] is not None and roles[role] in (names or ()):

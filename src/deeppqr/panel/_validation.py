@@ -9,6 +9,7 @@ import numpy as np
 from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
 from ._amounts import check_amounts, grid_of, is_space, nearest_of_grid
+from ._calendar import calendar_advice
 from ._doubts import Checked, warn_of_doubts
 from ._encoding import (
     Column,
@@ -169,10 +170,23 @@ def _refuse_missing(raw: RawDecisions, values: np.ndarray, role: str, advice: st
     refuse_rows(missing_entries(values), expected, "none", raw.describe_row, advice)
 
 
+def _refuse_endless(raw: RawDecisions, values: np.ndarray, role: str) -> None:
+    """Raise where a label is infinite, which is what a division by zero leaves."""
+    endless = np.zeros(len(values), dtype=bool)
+    if values.dtype.kind == "f":
+        endless = np.isinf(values)
+    elif values.dtype == object:
+        endless[:] = [isinstance(v, float) and np.isinf(v) for v in values.tolist()]
+    advice = "Drop these rows, or give them a label."
+    expected = f"`{role}` must be a label and not infinite"
+    refuse_rows(endless, expected, values, raw.describe_row, advice)
+
+
 def _encode_actions(raw: RawDecisions, actions: Any):
     advice = "Drop these rows, or give doing nothing a label of its own."
     _refuse_missing(raw, raw.action, "action", advice)
     refuse_alike(raw.action, "`action`")
+    _refuse_endless(raw, raw.action, "action")
     observed, codes = encode_labels(raw.action)
     _refuse_continuous(raw, observed)
     labels = tuple(observed) if actions is None else _listed_actions(actions)
@@ -238,6 +252,7 @@ def _encode_units(raw: RawDecisions) -> tuple[list[Any], np.ndarray]:
         return [0], np.zeros(len(raw.action), dtype=np.int64)
     _refuse_missing(raw, raw.unit, "unit", "Every decision must say who took it.")
     refuse_alike(raw.unit, "`unit`")
+    _refuse_endless(raw, raw.unit, "unit")
     return encode_labels(raw.unit)
 
 
@@ -281,9 +296,13 @@ def _refuse_times_that_do_not_compare(time: np.ndarray) -> None:
         sorted(set(time.tolist()))
     except TypeError:
         kinds = sorted({type(value).__name__ for value in time.tolist()})
+        held = " and ".join(kinds)
+        # Python compares all dates of one type but for these.
+        held += " with and without a time zone" if len(kinds) == 1 else ""
         raise DataError(
-            f"`time` must be of one type, but holds {' and '.join(kinds)}, which do not "
-            "compare. Convert the column to integers or dates."
+            f"`time` must be of one type, but holds {held}, which do not compare. Convert "
+            "the column to integers or dates, such as with pandas.to_datetime(..., "
+            "utc=True)."
         ) from None
 
 
@@ -313,7 +332,8 @@ def _follows(raw, unit, order, ended, gaps: str) -> np.ndarray:
             f"{raw.time[order[at]]} (row {order[at]}) to {raw.time[order[at + 1]]} "
             f"(row {order[at + 1]}), where steps of {period:g} are the rule "
             f"({counted(int(gap.sum()), 'gap')} in all). The state in between was "
-            "not seen, so there is no next state there. Fill the rows in, or pass "
+            "not seen, so there is no next state there. "
+            f"{calendar_advice(raw.time)}Fill the rows in, or pass "
             'gaps="split" to end the sequence at each gap.'
         )
     return follows & ~gap

@@ -151,12 +151,12 @@ class Estimates:
         ]
         for row in self.table():
             name, *figures = _cells(row)
-            cells = [latex_escape(name), *map(_latex_figure, figures)]
+            cells = [latex_escape(name), *map(latex_figure, figures)]
             lines.append(rf"    {' & '.join(cells)} \\")
         if self.facts:
             lines.append(r"    \midrule")
         for name, value in self.facts.items():
-            cell = rf"\multicolumn{{{len(HEADINGS)}}}{{l}}{{{_latex_figure(value)}}}"
+            cell = rf"\multicolumn{{{len(HEADINGS)}}}{{l}}{{{latex_figure(value)}}}"
             lines.append(rf"    {latex_escape(name)} & {cell} \\")
         lines += [r"    \bottomrule", r"  \end{tabular}"]
         if self.note:
@@ -253,7 +253,7 @@ def decimals(error: float, value: float) -> int:
     return int(np.clip(2 - np.floor(np.log10(scale)), 4, 12))
 
 
-def _latex_figure(text: str) -> str:
+def latex_figure(text: str) -> str:
     """A number as LaTeX, with a minus sign instead of a hyphen."""
     if text == MISSING:
         return "--"

@@ -6,19 +6,18 @@ $g(s) - \gamma E[g(s')|s,a]$, the reward that makes going on for ever worth as m
 zero where the user gave the features.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._shapes import Codes, PerAction, States
-from .._stored import stored
+from .._stored import TRANSIENT, stored
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
-from ..law._table import TableAhead
-from ..law._transition import AbstractAhead
+from ..law._transition import AbstractAhead, AbstractTransition
 from ..learners._smooth_basis import SmoothBasis
 from ..policy._policy import AbstractPolicy
 from ._given_basis import GivenBasis
@@ -41,38 +40,28 @@ class JointReward(AbstractReward):
     discount: float
     temperature: float
     """The one it was estimated at."""
+    law: AbstractTransition | None = field(default=None, metadata={TRANSIENT: True})
+    """Where actions lead, for problems solved again; None once read from a folder."""
 
     def __call__(self, state, value):
         if value.temperature == self.temperature:
-            # Most rewards are functions of the state alone; to look ahead takes fifty times
-            # as long.
-            # A table is asked even so: states that it lacks are refused.
-            looks = self.default_looks_ahead or isinstance(self.ahead, TableAhead)
-            return self.at_fitted(state)[0] if looks else self.own(state, None)
+            return self.reward_at(state)
         bare, known = self.parts(state, value)
         return value.temperature * bare + known
 
     def at_fitted(self, state: States) -> tuple[PerAction, np.ndarray]:
         """The reward at the temperature of the fit, and its continuations."""
-        ahead = self.look_ahead(state)
-        return self.own(state, ahead), ahead
+        return self.reward_at(state), self.look_ahead(state)
 
-    @property
-    def default_looks_ahead(self) -> bool:
-        """Whether what the reward is shrunk towards depends on the next state."""
-        given = isinstance(self.basis, GivenBasis)
-        return self.anchor_ends and not self.anchor_reward.is_zero and not given
-
-    def own(self, state: States, ahead: np.ndarray | None) -> PerAction:
-        """The reward at the temperature of the fit, from the continuations if it needs
-        them."""
+    def reward_at(self, state: States) -> PerAction:
+        """The reward at the temperature of the fit."""
         known = self.anchor_reward(state)
         default = np.repeat(known[:, None], self.basis.num_actions, axis=1)
         if isinstance(self.basis, GivenBasis):  # a user's features are all there is
             default = np.zeros_like(default)
-        elif self.default_looks_ahead:
-            assert ahead is not None
-            default = default - self.discount * ahead[:, :, 1]
+        elif self.anchor_ends and not self.anchor_reward.is_zero:
+            # Only here: continuations take a hundred times as long as the rest.
+            default = default - self.discount * self.look_ahead(state)[:, :, 1]
         default[:, self.anchor] = known
         return default + self.temperature * self.basis(state, self.theta)
 
@@ -97,10 +86,10 @@ class JointReward(AbstractReward):
         ever; the policy does not change with the temperature.
         """
         del value
-        reward, ahead = self.at_fitted(state)
+        reward = self.reward_at(state)
         if self.anchor_reward.is_zero:
             return reward / self.temperature, np.zeros_like(reward)
-        after = ahead[:, :, 1]
+        after = self.look_ahead(state)[:, :, 1]
         forever = self.anchor_reward(state) + self.discount * after[:, self.anchor]
         known = forever[:, None] - self.discount * after
         return (reward - known) / self.temperature, known

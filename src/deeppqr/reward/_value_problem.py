@@ -157,7 +157,7 @@ class ValueProblem:
         (gram,) = sum_over_blocks(block, row_slices(len(drop), ROWS_AT_ONCE))
         number = len(gram)
         # A ridge of one row whose value lasts for ever; none on the level of V.
-        ridge = np.full(number, (1 - self.discount) ** 2)
+        ridge = np.full(number, (1.0 - self.discount) ** 2)
         ridge[0] = 0.0
         ridge += 1e-10 * np.diag(gram).max() + 1e-10 * np.diag(gram)
         self._drop, self._gram = drop, cho_factor(gram + np.diag(ridge), lower=True)
@@ -282,7 +282,7 @@ class ValueProblem:
         drop = self.here.astype(np.float64) - self.discount * ahead
         weighted = drop * self.weight[:, None]
         gram = drop.T @ weighted
-        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge = np.full(len(gram), (1.0 - self.discount) ** 2)
         ridge[0] = 1e-12
         ridge += 1e-10 * np.diag(gram)
         return np.linalg.solve(gram + np.diag(ridge), weighted.T @ earned)

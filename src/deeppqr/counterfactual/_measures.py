@@ -1,0 +1,92 @@
+r"""What is read off a solved problem, each figure with its gradient by the reward.
+
+A figure is a mean of flows $f(s) = \sum_a \pi_a(s)\,\phi_a(s)$ over the decisions now, in
+the first T periods or in the long run. It moves with the policy by how much mass is where,
+and by what follows from there; the policy moves with Q, and Q with the reward.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from .._shapes import PerAction
+from ._problem import Posed
+
+NOW, LONG_RUN = "now", "long run"
+SHARE, REWARD, VALUE, PAID, DECISIONS = (
+    "probability",
+    "reward",
+    "value",
+    "transfer",
+    "decisions",
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """One figure of one problem."""
+
+    horizon: str
+    quantity: str
+    column: int | None
+    """The action, where it is one's share."""
+    value: float
+    by_reward: PerAction
+    """By the rewards at the nodes, in units of the reward."""
+
+
+def measure(
+    posed: Posed,
+    temperature: float,
+    *,
+    periods: int | None,
+    long_run: bool,
+    transfers: bool,
+) -> Iterator[Measure]:
+    """Shares, rewards, transfers and values of one problem over each horizon."""
+    prob, start = posed.prob, posed.start
+    number = prob.shape[1]
+    each = np.broadcast_to(np.eye(number), (len(prob), number, number))
+    parts = [each, posed.reward[:, :, None]]
+    names: list[tuple[str, int | None]] = [(SHARE, code) for code in range(number)]
+    names.append((REWARD, None))
+    if transfers:
+        parts.append(posed.paid[:, :, None])
+        names.append((PAID, None))
+    parts.append(np.ones((*prob.shape, 1)))
+    paid_flow = np.concatenate(parts, axis=2)
+    flow = np.einsum("ra,rac->rc", prob, paid_flow)
+
+    def by_reward(by_prob: PerAction, direct: PerAction) -> PerAction:
+        mean = (prob * by_prob).sum(axis=1, keepdims=True)
+        by_q = prob * (by_prob - mean) / temperature
+        return posed.environment.reward_gradient(prob, by_q) + direct
+
+    spans = [(NOW, (start @ flow, start, np.zeros_like(paid_flow)))]
+    if periods is not None:
+        label = f"{periods} period{'s' if periods > 1 else ''}"
+        spans.append((label, posed.flow.over_periods(flow, periods)))
+    if long_run:
+        spans.append((LONG_RUN, posed.flow.long_run(flow)))
+    nothing = np.zeros_like(prob)
+    for horizon, (sums, mass, moved) in spans:
+        by_prob = mass[:, None, None] * paid_flow + moved
+        decisions = sums[-1]
+        for at, (quantity, column) in enumerate(names):
+            # Per decision: units that left take none.
+            value = sums[at] / decisions
+            ratio = (by_prob[:, :, at] - value * by_prob[:, :, -1]) / decisions
+            direct = nothing
+            if quantity == REWARD:
+                direct = mass[:, None] * prob / decisions
+            gradient = by_reward(ratio, direct)
+            yield Measure(horizon, quantity, column, float(value), gradient)
+        if horizon not in (NOW, LONG_RUN) and posed.environment.ends():
+            gradient = by_reward(by_prob[:, :, -1], nothing)
+            yield Measure(horizon, DECISIONS, None, float(decisions), gradient)
+        if horizon == NOW:
+            # V moves with Q by the policy, and Q with r: the temperature cancels.
+            gradient = posed.environment.reward_gradient(prob, start[:, None] * prob)
+            value = float(start @ posed.solved.value) * temperature
+            yield Measure(NOW, VALUE, None, value, gradient)

@@ -1,0 +1,94 @@
+"""Draws counterfactuals: rewards and choices by scenario, before and after."""
+
+from typing import Any
+
+import numpy as np
+
+from .._errors import DataError
+from ..counterfactual._changed import AS_SEEN, QUANTITIES, ChangedStates
+from ._axes import given_back, take_axes
+from ._style import MAX_TOGETHER, NewAxes, look, text_of
+
+WORDS = {"reward": "mean reward", "probability": "mean probability"}
+
+
+def plot_changed(
+    result: ChangedStates, quantity: Any, actions: Any, ax: Any, new: NewAxes
+) -> Any:
+    """The means of each scenario, with bands where the result has them.
+
+    Hollow where the changed states leave the data's support.
+    """
+    shown = _quantities(quantity)
+    labels = list(result.actions) if actions is None else list(np.atleast_1d(actions))
+    if actions is None and len(labels) > MAX_TOGETHER:
+        labels = _most_moved(result, labels)
+    axes = take_axes(ax, len(shown), new, size=(4.6, 3.6))
+    at = np.arange(len(result.labels))
+    for axis, name in zip(axes, shown, strict=True):
+        for number, label in enumerate(labels):
+            _draw(axis, result, name, label, at + 0.06 * (number - (len(labels) - 1) / 2))
+        axis.set_ylabel(WORDS[name])
+        names = [text_of(label, 24) for label in result.labels]
+        long = sum(map(len, names)) > 36
+        axis.set_xticks(
+            at, names, rotation=40 if long else 0, ha="right" if long else "center"
+        )
+        axis.set_xlim(-0.4, len(at) - 0.6)
+        axis.axvline(0.5, color="0.6", linewidth=0.8, linestyle=":")
+        axis.grid(axis="y", linewidth=0.6)
+        axis.set_axisbelow(True)
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    band = ""
+    if _has_bands(result):
+        band = f"; bands {100 * result.level:g} %, over all scenarios at once"
+    axes[0].set_title(f"Changed states\n(hollow: outside the data{band})")
+    return given_back(axes)
+
+
+def _quantities(quantity: Any) -> tuple[str, ...]:
+    if quantity is None:
+        return QUANTITIES
+    if quantity not in QUANTITIES:
+        raise DataError(f"`quantity` must be one of {QUANTITIES}, not {quantity!r}.")
+    return (quantity,)
+
+
+def _most_moved(result: ChangedStates, labels: list[Any]) -> list[Any]:
+    """The actions whose probability changes most, in their own order."""
+    moved = [np.ptp(result.mean("probability", label)) for label in labels]
+    kept = np.sort(np.argsort(moved)[::-1][:MAX_TOGETHER])
+    return [labels[index] for index in kept]
+
+
+def _draw(axis, result: ChangedStates, quantity: str, label: Any, at: np.ndarray) -> None:
+    style = look(list(result.actions).index(label))
+    values, error = result.mean(quantity, label), None
+    if _has_bands(result):
+        band = result.band(quantity, label)
+        error = np.abs(np.stack([values - band.low, band.high - values]))
+    axis.errorbar(
+        at,
+        values,
+        error,
+        color=style["color"],
+        linestyle=style["linestyle"],
+        linewidth=1.2,
+        elinewidth=1.0,
+        capsize=2.5,
+        label=text_of(label),
+    )
+    marks = ["ok" if name == AS_SEEN else each.mark for name, each in _supports(result)]
+    for place, value, mark in zip(at, values, marks, strict=True):
+        face = "white" if mark == "outside" else style["color"]
+        axis.plot(
+            place, value, style["marker"], color=style["color"], mfc=face, markersize=6
+        )
+
+
+def _supports(result: ChangedStates):
+    return zip(result.labels, result.support, strict=True)
+
+
+def _has_bands(result: ChangedStates) -> bool:
+    return result.bootstrap is not None and len(result.bootstrap.draws) > 1

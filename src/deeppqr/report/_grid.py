@@ -1,0 +1,75 @@
+"""A table of text cells in four formats: terminal, Markdown, LaTeX and HTML."""
+
+import html
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ._estimates import MISSING, latex_escape, latex_figure, ruled
+from ._layout import decimal
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Lines of cells under headings; the first column is text, the others figures."""
+
+    title: str
+    head: tuple[str, ...]
+    body: tuple[tuple[str, ...], ...]
+    notes: tuple[str, ...] = ()
+
+    def text(self) -> str:
+        """Aligned columns between rules, for the terminal."""
+        return ruled(self.title, [self.head, *self.body], notes=self.notes)
+
+    def markdown(self) -> str:
+        """A Markdown table under a bold title, notes below."""
+        rule = ["---", *["---:"] * (len(self.head) - 1)]
+        body = [[cell.replace("|", r"\|") for cell in line] for line in self.body]
+        lines = ["| " + " | ".join(line) + " |" for line in (self.head, rule, *body)]
+        return "\n".join([f"**{self.title}**", "", *lines, *_spaced(self.notes)])
+
+    def latex(self) -> str:
+        r"""A `table` float with the rules of booktabs, which the preamble loads."""
+        head = " & ".join(map(latex_escape, self.head)).strip()
+        lines = [
+            r"\begin{table}",
+            r"  \centering",
+            rf"  \caption{{{latex_escape(self.title)}}}",
+            rf"  \begin{{tabular}}{{l{'r' * (len(self.head) - 1)}}}",
+            r"    \toprule",
+            rf"    {head} \\",
+            r"    \midrule",
+        ]
+        for first, *rest in self.body:
+            cells = [latex_escape(first), *map(latex_figure, rest)]
+            lines.append(rf"    {' & '.join(cells)} \\")
+        lines += [r"    \bottomrule", r"  \end{tabular}"]
+        lines += [
+            rf"  \par\smallskip\footnotesize {latex_escape(note)}" for note in self.notes
+        ]
+        return "\n".join([*lines, r"\end{table}"])
+
+    def html(self) -> str:
+        """A `table` element with its title as the caption, notes in its foot."""
+        lines = ["<table>", f"<caption>{html.escape(self.title)}</caption>"]
+        cells = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in self.head)
+        lines += [f"<thead><tr>{cells}</tr></thead>", "<tbody>"]
+        for first, *rest in self.body:
+            cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
+            lines.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
+        lines.append("</tbody>")
+        if self.notes:
+            note = "<br>".join(map(html.escape, self.notes))
+            lines.append(
+                f'<tfoot><tr><td colspan="{len(self.head)}">{note}</td></tr></tfoot>'
+            )
+        return "\n".join([*lines, "</table>"])
+
+
+def figure(value: float, digits: int) -> str:
+    """A number for a cell; a dash where there is none."""
+    return MISSING if value != value else decimal(value, digits)
+
+
+def _spaced(notes: Sequence[str]) -> list[str]:
+    return [line for note in notes for line in ("", note)]
