@@ -45,3 +45,37 @@ def anchor_reward(tabular):
     """The tabular world's g, as a function of its states."""
     world, _ = tabular
     return lambda states: world.mdp.reward[states[:, 0].astype(int), 0]
+
+
+HOSTILE_NAME = "<img src=x onerror=alert(1)>"
+HOSTILE_LEVELS = ["=1+1", "north", "\u202eevil", "<b>x</b>"]
+HOSTILE_ACTIONS = ["none", "<script>alert(2)</script>", "=cmd()"]
+
+
+@pytest.fixture(scope="session")
+def hostile_fit():
+    """600 decisions whose names try to be markup and formulas, with every kind of column."""
+    import polars as pl
+
+    from deeppqr import PQR, Panel
+
+    rng = np.random.default_rng(0)
+    rows = 600
+    frame = pl.DataFrame(
+        {
+            "unit": np.arange(rows) // 12,
+            "time": np.arange(rows) % 12,
+            "price": rng.normal(size=rows).round(3),
+            HOSTILE_NAME: rng.choice(HOSTILE_LEVELS, rows),
+            "open": rng.random(rows) < 0.5,
+            "action": rng.choice(HOSTILE_ACTIONS, rows, p=[0.5, 0.3, 0.2]),
+        }
+    )
+    panel = Panel.from_frame(
+        frame,
+        state=["price", HOSTILE_NAME, "open"],
+        action="action",
+        unit="unit",
+        time="time",
+    )
+    return PQR(discount=0.9, anchor="none").fit(panel)

@@ -38,6 +38,7 @@ ORDER = (
     ),
     *(
         "_exact",
+        "_exact_density",
         "reward",
         "_uncertainty",
         "continuous",
@@ -48,7 +49,16 @@ ORDER = (
         "_pqr",
         "_storage",
     ),
-    *("cluster", "inference", "counterfactual", "plots", "page", "cli", "__main__"),
+    *(
+        "cluster",
+        "inference",
+        "counterfactual",
+        "plots",
+        "page",
+        "explore",
+        "cli",
+        "__main__",
+    ),
 )
 """What may be imported when a module is loaded: names to the left of its own."""
 

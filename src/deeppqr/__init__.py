@@ -26,6 +26,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from . import counterfactual as counterfactual
     from . import datasets as datasets
     from . import diagnostics as diagnostics
+    from . import explore as explore
     from . import inference as inference
     from . import mdp as mdp
     from . import metrics as metrics
@@ -37,6 +38,7 @@ if TYPE_CHECKING:  # what `_LAZY` and `_ROOMS` say, as editors and type checkers
     from . import reward as reward
     from . import worlds as worlds
     from ._exact import exact as exact
+    from ._exact_density import exact_density as exact_density
     from ._fit import Fit as Fit
     from ._pqr import PQR as PQR
     from ._storage import load as load
@@ -53,11 +55,13 @@ _LAZY = {
     "Panel": "panel._panel",
     "bootstrap": "inference._bootstrap",
     "exact": "_exact",
+    "exact_density": "_exact_density",
     "load": "_storage",
 }
 _ROOMS = (
     *("anchor", "baselines", "cluster", "counterfactual", "datasets", "diagnostics"),
-    *("inference", "mdp", "metrics", "plots", "policy", "progress", "provenance", "report"),
+    *("explore", "inference", "mdp", "metrics", "plots", "policy", "progress"),
+    *("provenance", "report"),
     *("reward", "worlds"),
 )
 

@@ -12,7 +12,11 @@ from ._files import as_path
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
+from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
+from .continuous._anchor import actions_at
+from .continuous._reward import AmountReward
+from .continuous._uncertainty import AmountUncertainty
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
 from .diagnostics._support import SeenStates
@@ -34,6 +38,7 @@ if TYPE_CHECKING:
     from .inference._bootstrap import Bootstrap
     from .inference._projection import Projection
     from .plots._plots import Plots
+    from .report._estimates import Estimates
 
 
 @stored
@@ -45,7 +50,8 @@ class Fit:
     reward_function: AbstractReward
     encoding: Encoding
     actions: tuple[Any, ...]
-    """Labels, in the order of the columns of `reward`, `q` and `log_policy`."""
+    """Labels, in the order of the columns of `reward`, `q` and `log_policy`; where actions
+    are amounts, the grid of them that these take if no actions are given."""
     diagnostics: Diagnostics
     """Named figures with verdicts; print it."""
     stages: dict[str, str]
@@ -76,25 +82,69 @@ class Fit:
     def anchor(self) -> Any:
         return self.actions[self.estimate.anchor]
 
-    def reward(self, states: Any) -> PerAction:
-        """r(s, a) for every action; the anchor's column is its known reward."""
-        return self._reward_of(self.encoding.encode_any(states))
+    @property
+    def space(self) -> ActionSpace | None:
+        """The Box or Mixed space of actions that are amounts; None for finitely many."""
+        reward = self.reward_function
+        return reward.shapes.space if isinstance(reward, AmountReward) else None
+
+    def reward(self, states: Any, actions: Any = None) -> PerAction | PerRow:
+        """r(s, a) for every action; the anchor's column is its known reward.
+
+        Where actions are amounts, of `actions`, one for each state or one for all; without
+        them at the grid `fit.actions`.
+        """
+        state = self.encoding.encode_any(states)
+        if actions is None:
+            return self._reward_of(state)
+        reward, at = self._at(state, actions)
+        return reward.reward_at(state, at, self.temperature)
+
+    def _require_finite(self, what: str) -> None:
+        if self.space is not None:
+            raise DataError(
+                f"{what} are for finitely many actions, and this fit's are amounts, "
+                f"{self.space}. Fit the panel with the amounts grouped: panel.binned(11)."
+            )
+
+    def _at(self, state: States, actions: Any) -> tuple[AmountReward, np.ndarray]:
+        """The reward of amounts, and the amounts of these states."""
+        reward = self.reward_function
+        if not isinstance(reward, AmountReward):
+            raise DataError(
+                "`actions` are for fits over amounts, and this fit has finitely many "
+                f"actions: {list(self.actions)}. Leave them out and take a column."
+            )
+        return reward, actions_at(actions, reward.shapes.space, len(state))
 
     def _reward_of(self, state: States) -> PerAction:
         """The reward at states as the panel holds them, categories as indicators."""
         return with_known(self.estimate, state, self.reward_function(state, self.estimate))
 
-    def q(self, states: Any) -> PerAction:
-        """Q(s, a), the value of each action."""
-        return self.estimate(self.encoding.encode_any(states)).q
+    def q(self, states: Any, actions: Any = None) -> PerAction | PerRow:
+        """Q(s, a), the value of each action; of amounts as `reward` takes them."""
+        state = self.encoding.encode_any(states)
+        found = self.estimate(state)
+        if actions is None:
+            return found.q
+        reward, at = self._at(state, actions)
+        return found.value + self.temperature * reward.log_density(state, at)
 
     def value(self, states: Any) -> PerRow:
         """V(s), the value of each state."""
         return self.estimate(self.encoding.encode_any(states)).value
 
-    def log_policy(self, states: Any) -> PerAction:
-        """log pi(a | s)."""
-        return self.estimate.policy.log_prob(self.encoding.encode_any(states))
+    def log_policy(self, states: Any, actions: Any = None) -> PerAction | PerRow:
+        """log pi(a | s).
+
+        Of amounts a log density with respect to the space's measure; less
+        `fit.space.log_volume` it is one per unit of the amount, but for atoms.
+        """
+        state = self.encoding.encode_any(states)
+        if actions is None:
+            return self.estimate.policy.log_prob(state)
+        reward, at = self._at(state, actions)
+        return reward.log_density(state, at)
 
     @overload
     def predict(
@@ -147,20 +197,26 @@ class Fit:
             states = read_file(states)
         return predict(self, states, bad_rows, only)
 
-    def standard_errors(self, states: Any) -> PerAction:
+    def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.
 
         Without refitting: of the default estimator, the posterior of its penalised
         coefficients and what estimating the law adds; of counted tables and of known
-        laws, influence functions. All clustered by unit, and kept by a saved fit.
+        laws, influence functions. All clustered by unit, and kept by a saved fit. Of
+        amounts, of those of `actions` as `reward` takes them.
         """
         state = self.encoding.encode_any(states)
-        return self._errors().standard_errors(state, self.estimate, len(self.actions))
+        if actions is None:
+            return self._errors().standard_errors(state, self.estimate, len(self.actions))
+        reward, at = self._at(state, actions)
+        return reward.errors_at(state, at, self.temperature)
 
     def _errors(self) -> AbstractUncertainty:
         """What moves the reward's estimate, refusing fits that do not know it."""
         if isinstance(self.reward_function, JointReward):
             return CoefficientUncertainty(self.reward_function)
+        if isinstance(self.reward_function, AmountReward):
+            return AmountUncertainty(self.reward_function)
         if self.uncertainty is None:
             why = self.provenance.get("no_errors") or "its stages have none."
             again = "Fit again, then resample" if self.model is None else "Resample"
@@ -171,16 +227,56 @@ class Fit:
         return self.uncertainty
 
     def interval(
-        self, states: Any, level: float = 0.95, *, simultaneous: bool = False
-    ) -> tuple[PerAction, PerAction]:
+        self,
+        states: Any,
+        actions: Any = None,
+        level: float = 0.95,
+        *,
+        simultaneous: bool = False,
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper ends of the rewards' intervals, (row, action) each.
 
         Pointwise, or with `simultaneous` bands: each action's band holds its rewards at
-        all of these states at once.
+        all of these states at once. Of amounts, of those of `actions` as `reward` takes
+        them; where actions are finitely many the level may come second.
         """
-        from .inference._bands import reward_interval
+        from .inference._bands import amount_interval, reward_interval
 
-        return reward_interval(self, states, level, simultaneous)
+        if self.space is None and actions is not None:
+            actions, level = None, actions
+        if actions is None:
+            return reward_interval(self, states, level, simultaneous)
+        return amount_interval(self, states, actions, level, simultaneous)
+
+    def average(self, data: Any = None, **options: Any) -> "Estimates":
+        """Average rewards by action, and by group with `by`: a table with errors.
+
+        `data` is a panel or a table of states, by default those that the fit keeps.
+        Options are those of `deeppqr.inference.average`: `by`, `actions`, `taken`,
+        `weights`, `level`.
+        """
+        from .inference._functionals import average
+
+        return average(self, data, **options)
+
+    def slopes(self, column: str, data: Any = None, **options: Any) -> "Estimates":
+        """Average slopes of the reward in a state column by action; of a category the
+        differences between levels. Options are those of `deeppqr.inference.slopes`.
+        """
+        from .inference._functionals import slopes
+
+        return slopes(self, column, data, **options)
+
+    def compare(
+        self, column: str | None = None, data: Any = None, **options: Any
+    ) -> "Estimates":
+        """Average contrasts: `fit.compare("age", step=1)`, `fit.compare("town",
+        values=("south", "west"))` or, between actions, `fit.compare(actions=("keep",
+        "replace"))`. Options are those of `deeppqr.inference.compare`.
+        """
+        from .inference._functionals import compare
+
+        return compare(self, column, data, **options)
 
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.
@@ -223,24 +319,29 @@ class Fit:
         ):
             if told is not None and not np.isfinite(as_floats(name, told)).all():
                 raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
-        taken = np.arange(len(panel)), panel.action
+        bare, known = self._parts_taken(panel)
+        return select_temperature(
+            bare, known, panel.weight, average=average, maximum=maximum, minimum=minimum
+        )
+
+    def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
+        """The parts of the reward of each decision of a panel."""
+        reward = self.reward_function
+        if isinstance(reward, AmountReward):
+            at = reward.shapes(self._at(panel.state, panel.amount)[1])
+            bare, known = reward.parts_by_shape(panel.state)
+            return (bare * at).sum(axis=1), (known * at).sum(axis=1)
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
         # The anchor earns g whatever the temperature.
         bare[:, anchor], known[:, anchor] = 0.0, self.estimate.anchor_reward(panel.state)
-        return select_temperature(
-            bare[taken],
-            known[taken],
-            panel.weight,
-            average=average,
-            maximum=maximum,
-            minimum=minimum,
-        )
+        taken = np.arange(len(panel)), panel.action
+        return bare[taken], known[taken]
 
     def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the temperature scales in the reward, and what it leaves as it is."""
         self._require_affine()
-        if isinstance(self.reward_function, (AffineReward, JointReward)):
+        if isinstance(self.reward_function, (AffineReward, JointReward, AmountReward)):
             return self.reward_function.parts(state, self.estimate)
         bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
         return bare, np.zeros_like(bare)
@@ -249,7 +350,7 @@ class Fit:
         """Refuse rewards in which the temperature and the anchor's reward are entangled."""
         nothing_earned = self.estimate.anchor_reward.is_zero
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
-        affine = isinstance(self.reward_function, (AffineReward, JointReward))
+        affine = isinstance(self.reward_function, (AffineReward, JointReward, AmountReward))
         if not (affine or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "
@@ -313,9 +414,11 @@ class Fit:
         if change is not None:
             from .counterfactual._changed import changed_states
 
+            self._require_finite("Counterfactuals of changed states")
             return changed_states(self, panel, change, **options)
         from .counterfactual._counterfactual import counterfactual
 
+        self._require_finite("Counterfactuals of changed problems")
         if panel is not None and not isinstance(panel, Panel):
             options, panel = {"states": panel, **options}, None
         return counterfactual(self, panel, **options)

@@ -20,6 +20,11 @@ from .anchor._known import resolve_transition
 from .anchor._problem import AnchorSolution, LogProbBonus
 from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem
+from .continuous._anchor import find_anchor, grid_with
+from .continuous._joint import estimate_amounts
+from .continuous._reward import implied_value
+from .continuous._shapes import ActionShapes
+from .diagnostics._amounts import diagnose_amounts
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import diagnose
 from .diagnostics._identification import check_identified, warn_of_weak_overlap
@@ -27,6 +32,7 @@ from .diagnostics._support import SeenStates
 from .learners._row_threads import row_threads
 from .mdp._law import Law
 from .mdp._tabular import check_preferences
+from .panel._amounts import as_label
 from .panel._panel import Panel, require_panel
 from .panel._rows import AllRows, Run
 from .panel._scan import ScannedPanel, facts_of, in_memory
@@ -54,7 +60,8 @@ class PQR:
     discount
         $\gamma$, the agent's discount factor per period, in [0, 1).
     anchor
-        Label of the action whose reward is known, typically doing nothing.
+        Label of the action whose reward is known, typically doing nothing; where actions
+        are amounts, one of them.
     anchor_reward
         That reward: a number, the name of a numeric state column, or a function of the
         states, called with an array of the state columns.
@@ -197,10 +204,12 @@ class PQR:
                 "leave `executor` out."
             )
         else:
-            require_panel(panel)
+            require_panel(panel, amounts=True)
             if self._is_sum and self.policy == "auto":
                 panel, everyone = in_memory(panel)
         with row_threads():
+            if panel.space is not None:
+                return self._fit_amounts(panel)
             return self._fit(panel, whole, everyone)
 
     @property
@@ -280,6 +289,63 @@ class PQR:
             self,
             DataSummary.of(panel, (reward_fit.value or value).policy),
         )
+
+    def _fit_amounts(self, panel: Panel) -> Fit:
+        """Where actions are amounts: all stages in one, by likelihood."""
+        self._refuse_stages_for_finitely_many()
+        assert panel.space is not None
+        point = find_anchor(panel, self.anchor)
+        anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
+        grid, anchor = grid_with(panel.space, point)
+        clock = _Clock()
+        found = estimate_amounts(
+            panel,
+            ActionShapes.of(panel.space, point),
+            grid,
+            anchor_reward,
+            discount=self.discount,
+            temperature=self.temperature,
+        )
+        value = implied_value(found.reward, anchor)
+        clock.lap("reward")
+        diagnostics = diagnose_amounts(panel, found, value)
+        clock.lap("diagnostics")
+        warn_of_weak_overlap(diagnostics)
+        solution = AnchorSolution(
+            value.policy_continuation, found.residual, found.value_note
+        )
+        raw = with_known(value, panel.state, found.reward(panel.state, value))
+        return Fit(
+            value,
+            found.reward,
+            panel.encoding,
+            tuple(map(as_label, grid)),
+            diagnostics,
+            {
+                "policy": "the density that the reward explains",
+                "anchor_value": found.value_note,
+                "reward": found.note,
+            },
+            self._provenance(
+                facts_of(panel), clock, solution, reward_range(raw, panel.weight)
+            ),
+            SeenStates.of(panel),
+            None,
+            self,
+        )
+
+    def _refuse_stages_for_finitely_many(self) -> None:
+        settings = {"policy": "auto", "anchor_value": "auto", "reward": ("auto", "joint")}
+        settings |= {"transition": None, "clip": None}
+        for name, usual in settings.items():
+            value = getattr(self, name)
+            plain = value is None or isinstance(value, str)
+            if not (plain and (value == usual or value in (usual or ()))):
+                raise DataError(
+                    f"Over amounts the reward, its value and its density are estimated "
+                    f"together, but {name}={_plain(value)!r} arrived. Leave out `{name}`, "
+                    "or group the amounts: panel.binned(11)."
+                )
 
     def _solve(self, solver, panel: Panel, policy, anchor_reward, anchor: int, *, key):
         """The anchor's equation, once for the policy's part of the value, once for g's."""

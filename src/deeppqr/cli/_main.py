@@ -19,12 +19,12 @@ from importlib.metadata import entry_points, version
 
 from .._errors import DeepPQRError
 from ..progress import show
-from . import _compare, _completion, _demo, _fit, _predict, _simulate
+from . import _compare, _completion, _demo, _explore, _fit, _predict, _simulate
 from ._common import BAD_INPUT, DONE, FAULT, INTERRUPTED
 from ._config import OPTION, apply_config
 from ._output import complain, lasting_output, on_terminal
 
-JOBS = (_demo, _fit, _predict, _compare, _simulate, _completion)
+JOBS = (_demo, _fit, _predict, _explore, _compare, _simulate, _completion)
 # Entry points that add subcommands: functions of the arguments after their name.
 GROUP = "deeppqr.commands"
 PAGE = """\
@@ -37,6 +37,7 @@ first:
 then, on decisions of your own:
   deeppqr fit decisions.csv --state wear --action action --unit owner --time month \\
       --anchor repair --anchor-reward -1 --discount 0.9 --out run/
+  deeppqr explore run/             # in the browser: move the state, ask what if
   deeppqr predict run/ states.csv --out rewards.csv
 
 every week:

@@ -42,6 +42,9 @@ ADVICE = {
     "unseen_share": 'take reward="linear" or "joint", or coarser bins',
     "reward_gain": "look for states that are missing or where the process ends unmarked",
     "effective_units": "gather more units",
+    "anchor_min_density": "take an anchor where decisions are more frequent",
+    "edge_share": "widen the box, or name the bound an atom: Mixed(atoms=[...], box=...)",
+    "integral_error": "narrow the box to where decisions are",
 }
 
 
@@ -109,11 +112,11 @@ def diagnose(
             _clipped(panel, value),
             held_out_gain(panel, policy, value.policy),
             *_equation(solution, float(np.std(known.value))),
-            _amplification(value, known),
+            amplification(value, known),
             _anchor_residual(raw_reward, value.anchor, known.anchor_reward),
             *_unseen(panel, raw_reward, value.anchor),
             *_reward_gain(panel, policy, explained),
-            _units(panel),
+            units(panel),
         )
     )
 
@@ -121,7 +124,7 @@ def diagnose(
 def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagnostic]:
     taken = panel.action == anchor
     share = float(np.average(taken, weights=panel.weight))
-    grades = (_grade(share, 0.05, 0.01), _grade(taken.sum(), 30, 10))
+    grades = (grade(share, 0.05, 0.01), grade(taken.sum(), 30, 10))
     verdict: Verdict = max(grades, key=GRADES.index)
     yield Diagnostic(
         "anchor_share",
@@ -136,7 +139,7 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
     yield Diagnostic(
         "anchor_share_rarest",
         rare_share,
-        _grade(rare_share, 0.01, 1e-12),
+        grade(rare_share, 0.01, 1e-12),
         "its share in the tenth of rows where it is least likely; values there rest "
         "on extrapolation if it is zero",
     )
@@ -144,7 +147,7 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
     yield Diagnostic(
         "anchor_min_prob",
         smallest,
-        _grade(smallest, 1e-3, 1e-6),
+        grade(smallest, 1e-3, 1e-6),
         "its smallest estimated probability; the logarithm of this enters Q and r",
     )
     hole = find_hole(panel, anchor, log_prob)
@@ -156,14 +159,14 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
     yield Diagnostic(
         "no_anchor_nearby",
         hole.share,
-        _grade(-hole.share, -0.05, -0.15),
+        grade(-hole.share, -0.05, -0.15),
         f"rows around which the policy expects the anchor, and none is{seen}",
     )
     rows = np.bincount(panel.action[panel.is_transition], minlength=panel.num_actions)
     yield Diagnostic(
         "fewest_action_rows",
         float(rows.min()),
-        _grade(rows.min(), 30, 10),
+        grade(rows.min(), 30, 10),
         f"rows that show where the rarest action, {panel.actions[int(rows.argmin())]!r}, "
         "leads; its reward rests on them",
     )
@@ -186,7 +189,7 @@ def _levels(panel: Panel, *, penalised: bool) -> Iterator[Diagnostic]:
     yield Diagnostic(
         "rows_per_level",
         rows[worst],
-        _grade(rows[worst], 20, 10),
+        grade(rows[worst], 20, 10),
         f"rows per action behind a typical level of {worst!r}, which has "
         f"{len(named[worst].categories)}; each level's rewards rest on them",
     )
@@ -198,7 +201,7 @@ def _clipped(panel: Panel, value: AnchoredValue) -> Diagnostic:
     return Diagnostic(
         "clipped_share",
         share,
-        _grade(-share, 0.0, -0.05),
+        grade(-share, 0.0, -0.05),
         "log-probabilities raised to the floor; rewards there are bounds, not estimates"
         if share
         else "no log-probability was clipped",
@@ -234,19 +237,19 @@ def _equation(solution: AnchorSolution, spread: float) -> Iterator[Diagnostic]:
     yield Diagnostic(
         "bellman_residual",
         solution.residual,
-        _grade(-solution.residual / max(spread, 1e-12), -1e-3, -0.05),
+        grade(-solution.residual / max(spread, 1e-12), -1e-3, -0.05),
         f"violation of the anchor's equation as solved ({solution.note}){missing}",
     )
     if solution.condition is not None:
         yield Diagnostic(
             "condition",
             solution.condition,
-            _grade(-solution.condition, -1e8, -1e12),
+            grade(-solution.condition, -1e8, -1e12),
             "condition number of the solve: relative errors grow by up to this",
         )
 
 
-def _amplification(value: AnchoredValue, known: Evaluated) -> Diagnostic:
+def amplification(value: AnchoredValue, known: Evaluated) -> Diagnostic:
     """How much larger differences between states are in V than in what the anchor adds.
 
     Under a renewal anchor nothing of a difference survives and the factor is one; under
@@ -258,7 +261,7 @@ def _amplification(value: AnchoredValue, known: Evaluated) -> Diagnostic:
     return Diagnostic(
         "amplification",
         factor,
-        _grade(-factor, -10, -100),
+        grade(-factor, -10, -100),
         "differences of log pi(anchor) between states are this many times larger in V, "
         "and so are errors in them",
     )
@@ -274,7 +277,7 @@ def _anchor_residual(raw_reward, anchor: int, anchor_reward) -> Diagnostic:
     return Diagnostic(
         "anchor_residual",
         float(np.nanmax(gap)),
-        _grade(-typical / max(size, 1e-12), -0.25, -1.0),
+        grade(-typical / max(size, 1e-12), -0.25, -1.0),
         f"largest |r(s, anchor) - g(s)|, zero in theory: the Q and R steps disagree; "
         f"typically {typical:.2g}, against rewards of {size:.2g}",
     )
@@ -288,7 +291,7 @@ def _unseen(panel: Panel, raw_reward: np.ndarray, anchor: int) -> Iterator[Diagn
         yield Diagnostic(
             "unseen_share",
             share,
-            _grade(-share, -0.01, -0.1),
+            grade(-share, -0.01, -0.1),
             "rewards of the panel's states and other actions that are unknown (NaN), "
             "since the pair never occurred",
         )
@@ -302,23 +305,23 @@ def _reward_gain(panel: Panel, policy: PolicyFit, explained) -> Iterator[Diagnos
         yield Diagnostic(
             "reward_gain",
             mean,
-            _grade(mean, -1.645 * error, -3 * error),
+            grade(mean, -1.645 * error, -3 * error),
             f"log-likelihood per decision on held-out units as the reward explains them, "
             f"beyond the policy's own ({error:.4f}): far below zero, the reward is too "
             "simple or where actions lead is not understood",
         )
 
 
-def _units(panel: Panel) -> Diagnostic:
+def units(panel: Panel) -> Diagnostic:
     return Diagnostic(
         "effective_units",
         panel.effective_units,
-        _grade(panel.effective_units, 30, 10),
+        grade(panel.effective_units, 30, 10),
         f"independent units behind {len(panel):,} decisions; errors shrink with these, "
         "not with rows",
     )
 
 
-def _grade(value: Any, ok: float, watch: float) -> Verdict:
+def grade(value: Any, ok: float, watch: float) -> Verdict:
     """The verdict of a value of which more is better."""
     return "ok" if value >= ok else "watch" if value >= watch else "trouble"

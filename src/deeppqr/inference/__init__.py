@@ -5,6 +5,9 @@ from ._bands import Bands as Bands
 from ._bands import quantile_band as quantile_band
 from ._bands import sup_t_bands_of_draws as sup_t_bands_of_draws
 from ._bootstrap import Bootstrap as Bootstrap
+from ._functionals import average as average
+from ._functionals import compare as compare
+from ._functionals import slopes as slopes
 from ._influence import reward_influence as reward_influence
 from ._projection import Projection as Projection
 from ._projection import project as project

@@ -9,7 +9,7 @@ from jaxtyping import Float
 from scipy.special import ndtri, stdtrit
 
 from .._errors import DataError
-from .._shapes import PerAction, TableValues
+from .._shapes import PerAction, PerRow, TableValues
 from ..learners._chunks import row_slices
 
 if TYPE_CHECKING:
@@ -82,6 +82,21 @@ def reward_interval(
             root = uncertainty.curve(state[vary], action, fit.estimate)
             critical[action] = _critical(root / error[vary, action][:, None], level)
     return reward - critical * error, reward + critical * error
+
+
+def amount_interval(
+    fit: "Fit", states: Any, actions: Any, level: float, simultaneous: bool
+) -> tuple[PerRow, PerRow]:
+    """The ends of `Fit.interval` for an amount in each state."""
+    check_level(level)
+    if simultaneous:
+        raise DataError(
+            "Simultaneous bands are for the grid `fit.actions`, but `actions` were given. "
+            "Leave out one of the two."
+        )
+    error = fit.standard_errors(states, actions)
+    low, high = normal_interval(fit.reward(states, actions), error, level)
+    return low, high
 
 
 def _critical(

@@ -139,9 +139,15 @@ class Bootstrap:
 
     def summary(self) -> str:
         """A table: estimate, standard error and 95 % interval of each entry."""
-        from ..report._estimates import summarise_draws
+        from ..report._estimates import print_draws
 
-        return summarise_draws(self)
+        return print_draws(self).text()
+
+    def latex(self) -> str:
+        """The same table for LaTeX, with the rules of booktabs."""
+        from ..report._estimates import print_draws
+
+        return print_draws(self).latex()
 
     __str__ = summary
 
@@ -189,7 +195,7 @@ def bootstrap(
     estimate
         The statistic on the panel itself, where it is known already.
     """
-    require_panel(panel)
+    require_panel(panel, amounts=True)
     check_seed(seed)
     numbers = _numbers(replicates)
     if panel.num_units < MIN_UNITS:
@@ -280,7 +286,7 @@ def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
 
 def require_own_panel(fit: "Fit", panel: Panel) -> None:
     """Refuse a panel other than the fit's: draws of one say nothing about the other."""
-    require_panel(panel)
+    require_panel(panel, amounts=True)
     own = fit.provenance.get("panel", {})
     if own.get("digest", panel.digest) != panel.digest:
         raise DataError(

@@ -415,12 +415,18 @@ def take_rows(panel: Panel, rows: np.ndarray, unit: np.ndarray, labels: list) ->
     return replace(panel, unit=unit.astype(np.int64), unit_labels=labels, **chosen)
 
 
-def require_panel(panel: Any) -> None:
-    """Refuse what is not a panel."""
+def require_panel(panel: Any, *, amounts: bool = False) -> None:
+    """Refuse what is not a panel, and one of amounts where finitely many are needed."""
     if not isinstance(panel, Panel):
         raise DataError(
             f"`fit` needs a Panel, but a {type(panel).__name__} arrived. Build one first: "
             "deeppqr.Panel.from_frame(frame, state=[...], action=..., unit=..., time=...)."
+        )
+    if panel.space is not None and not amounts:
+        raise DataError(
+            "This needs finitely many actions, but the panel's are amounts, "
+            f"{panel.space}. Group them: panel.binned(11). `PQR.fit` takes amounts as "
+            "they are."
         )
 
 

@@ -16,6 +16,7 @@ import polars as pl
 
 from .._errors import DataError
 from .._messages import counted
+from ._amounts import is_space
 from ._cells import few_states
 from ._columns import (
     column_names,
@@ -182,6 +183,11 @@ def scan(source: Any, named: dict[str, Any]) -> ScannedPanel:
             "`Panel.scan` needs the column `unit`, since shards are made of whole units, "
             f"but {named.get('unit')!r} arrived. If all rows belong to one, read them with "
             "Panel.from_file."
+        )
+    if is_space(named.get("actions")):
+        raise DataError(
+            "`Panel.scan` takes finitely many actions, but `actions` is a space of amounts. "
+            "Read the data into memory with Panel.from_file, or group the amounts."
         )
     used = _used(named)
     for path in paths:

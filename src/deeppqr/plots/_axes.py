@@ -45,6 +45,11 @@ def given_back(axes: Sequence[Any]) -> Any:
 
 def require_data(fit: "Fit") -> DataSummary:
     """What the fit keeps of its data."""
+    if fit.space is not None:
+        raise DataError(
+            "Plots and reports are for finitely many actions, and this fit's are amounts, "
+            f"{fit.space}. Draw fit.reward(states, actions), or fit panel.binned(11)."
+        )
     if fit.data is None:
         raise DataError(
             "This fit keeps no summary of its data, which plots and reports need: it was "

@@ -17,7 +17,8 @@ from jaxtyping import Float
 from .._errors import BadRows, DataError, NoInfluenceFunction
 from .._messages import counted
 from .._shapes import States
-from ._estimates import MISSING, decimals, ruled
+from ._estimates import decimals
+from ._grid import MISSING, Grid
 from ._layout import decimal, listed
 
 if TYPE_CHECKING:
@@ -85,7 +86,9 @@ class Comparison:
 
     def __str__(self) -> str:
         head = ("action", "earlier", "later", "change", "s.e.", "z", "P earlier", "P later")
-        lines: list[tuple[str, ...]] = [(*head, "")]
+        # The last column stands only where it says something.
+        mark = ("",) if self.moved else ()
+        lines: list[tuple[str, ...]] = []
         for row in self.rows():
             digits = decimals(row["standard_error"], row["later"])
             names = ("earlier", "later", "change", "standard_error")
@@ -93,9 +96,11 @@ class Comparison:
             figures.append(decimal(row["z"], 2))
             shares = [decimal(row[f"probability_{w}"], 3) for w in ("earlier", "later")]
             cells = [MISSING if each == "nan" else each for each in figures + shares]
-            lines.append((str(row["action"]), *cells, "moved" if row["moved"] else ""))
+            said = ("moved" if row["moved"] else "",) if mark else ()
+            lines.append((str(row["action"]), *cells, *said))
         title = "Average rewards, this fit against an earlier one"
-        return ruled(title, lines, notes=[*self.notes, self._verdict()])
+        notes = (*self.notes, self._verdict())
+        return Grid(title, (*head, *mark), tuple(lines), notes).text()
 
     def _verdict(self) -> str:
         if not (self.standard_errors > 0).any():

@@ -1,33 +1,25 @@
-"""Tables of estimates: parameters in three formats, and the draws of a bootstrap."""
+"""Tables of estimates: parameters in four forms, and the draws of a bootstrap."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ._layout import columns, framed
+from ._grid import MISSING, Grid
 
 if TYPE_CHECKING:
+    import polars as pl
+
     from ..inference._bootstrap import Bootstrap
 
-HEADINGS = ("estimate", "s.e.", "z", "p", "95% low", "95% high")
 # The 97.5 % quantile of the standard normal, here as a number because importing
 # scipy.stats for it takes a second.
 NORMAL_975 = 1.959963984540054
-MISSING = "-"
-DRAWS_HEADINGS = ("estimate", "s.e.", "95% low", "95% high")
+DRAWS_HEAD = ("", "estimate", "s.e.", "95% low", "95% high")
 MAX_ROWS = 40  # of a printed table of draws: a screen; the rest is counted below it
-_LATEX = {
-    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-}
 
 
 class EstimateRow(NamedTuple):
@@ -49,9 +41,10 @@ class Estimates:
     $$z = \hat\theta / \mathrm{se}, \qquad p = 2\,\Phi(-|z|), \qquad
     \hat\theta \pm 1.96\, \mathrm{se}.$$
 
-    `text`, `markdown` and `latex` are the same table; printing gives `text`. A parameter
-    that was fixed and not estimated has variance zero and shows no standard error, and so
-    does one whose variance is unknown (NaN).
+    `text`, `markdown`, `latex` and `html` are the same table; printing gives `text`, a
+    notebook shows `html`, and `frame` has the numbers. A parameter that was fixed and not
+    estimated has variance zero and shows no standard error, and so does one whose variance
+    is unknown (NaN).
 
     Parameters
     ----------
@@ -65,6 +58,11 @@ class Estimates:
         A last line in words.
     df
         Degrees of freedom of the errors: with few, p and intervals are Student's.
+    level
+        Of the intervals.
+    labels
+        What each row is about, by column: actions, groups. `frame` has them beside the
+        figures.
     """
 
     title: str
@@ -74,6 +72,8 @@ class Estimates:
     facts: Mapping[str, str] = field(default_factory=dict)
     note: str = ""
     df: float = np.inf
+    level: float = 0.95
+    labels: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def __post_init__(self):
         count = len(self.names)
@@ -98,12 +98,10 @@ class Estimates:
         return np.sqrt(np.diag(self.covariance))
 
     def table(self) -> list[EstimateRow]:
-        """A row per parameter: name, estimate, s.e., z, p and the 95 % interval."""
+        """A row per parameter: name, estimate, s.e., z, p and the interval."""
         from scipy.stats import norm, t  # a second to import: only where it is needed
 
-        # The normal quantile as a number: its digits are those of published tables.
-        quantile = NORMAL_975 if np.isinf(self.df) else float(t.ppf(0.975, self.df))
-        rows = []
+        rows, quantile = [], self._quantile(self.level)
         for name, value, error in zip(
             self.names, self.values, self.standard_errors, strict=True
         ):
@@ -118,57 +116,62 @@ class Estimates:
             )
         return rows
 
+    def interval(self, level: float | None = None) -> Float[np.ndarray, "end parameter"]:
+        """Low and high ends, at the table's own level unless another is given."""
+        margin = self._quantile(self.level if level is None else level)
+        margin = margin * self.standard_errors
+        return np.stack([self.values - margin, self.values + margin])
+
+    def _quantile(self, level: float) -> float:
+        if np.isinf(self.df) and level == 0.95:
+            return NORMAL_975  # its digits are those of published tables
+        from scipy.special import ndtri, stdtrit
+
+        share = (1 + level) / 2
+        return float(ndtri(share) if np.isinf(self.df) else stdtrit(self.df, share))
+
+    def frame(self) -> "pl.DataFrame":
+        """A polars DataFrame: what each row is about, and its figures unrounded."""
+        import polars as pl
+
+        rows = self.table()
+        labels: dict[str, Any] = dict(self.labels) or {"name": list(self.names)}
+        figures = {
+            name: [getattr(row, name) for row in rows] for name in EstimateRow._fields[1:]
+        }
+        return pl.DataFrame(labels | figures, strict=False)
+
+    def _printed(self) -> Grid:
+        share = f"{100 * self.level:g}%"
+        head = ("", "estimate", "s.e.", "z", "p", f"{share} low", f"{share} high")
+        lines = tuple(_cells(row) for row in self.table())
+        notes = (self.note,) if self.note else ()
+        return Grid(self.title, head, lines, notes, self.facts)
+
     def text(self) -> str:
         """Aligned columns between rules, for the terminal."""
-        lines = [("", *HEADINGS), *map(_cells, self.table())]
-        facts = [f"{name}  {value}" for name, value in self.facts.items()]
-        return ruled(self.title, lines, facts, [self.note] if self.note else [])
+        return self._printed().text()
 
     def markdown(self) -> str:
         """A Markdown table under a bold title, its facts below."""
-        rule = ["---", *["---:"] * len(HEADINGS)]
-        body = [[cell.replace("|", r"\|") for cell in _cells(row)] for row in self.table()]
-        lines = ["| " + " | ".join(line) + " |" for line in (("", *HEADINGS), rule, *body)]
-        parts = [f"**{self.title}**", "", *lines]
-        if self.facts:
-            facts = "; ".join(f"{name} {value}" for name, value in self.facts.items())
-            parts += ["", facts + "."]
-        if self.note:
-            parts += ["", self.note]
-        return "\n".join(parts)
+        return self._printed().markdown()
 
     def latex(self) -> str:
         r"""A `table` float with the rules of booktabs, which the preamble loads."""
-        head = " & ".join(["", *map(latex_escape, HEADINGS)])
-        lines = [
-            r"\begin{table}",
-            r"  \centering",
-            rf"  \caption{{{latex_escape(self.title)}}}",
-            rf"  \begin{{tabular}}{{l{'r' * len(HEADINGS)}}}",
-            r"    \toprule",
-            rf"    {head.strip()} \\",
-            r"    \midrule",
-        ]
-        for row in self.table():
-            name, *figures = _cells(row)
-            cells = [latex_escape(name), *map(latex_figure, figures)]
-            lines.append(rf"    {' & '.join(cells)} \\")
-        if self.facts:
-            lines.append(r"    \midrule")
-        for name, value in self.facts.items():
-            cell = rf"\multicolumn{{{len(HEADINGS)}}}{{l}}{{{latex_figure(value)}}}"
-            lines.append(rf"    {latex_escape(name)} & {cell} \\")
-        lines += [r"    \bottomrule", r"  \end{tabular}"]
-        if self.note:
-            lines.append(rf"  \par\smallskip\footnotesize {latex_escape(self.note)}")
-        return "\n".join([*lines, r"\end{table}"])
+        return self._printed().latex()
+
+    def html(self) -> str:
+        """A `table` element, which notebooks show."""
+        return self._printed().html()
+
+    _repr_html_ = html
 
     def __str__(self) -> str:
         return self.text()
 
 
-def summarise_draws(found: "Bootstrap") -> str:
-    """The printable table of a bootstrap; intervals are quantiles of its draws."""
+def print_draws(found: "Bootstrap") -> Grid:
+    """The table of a bootstrap; intervals are quantiles of its draws."""
     values = found.estimate.ravel()
     # With one draw there is no spread: the table then has estimates alone.
     enough = len(found.draws) > 1
@@ -180,7 +183,7 @@ def summarise_draws(found: "Bootstrap") -> str:
     if quantiles:
         low, high = found.interval(0.95).reshape(2, -1)
     names = entry_names(found)
-    lines: list[tuple[str, ...]] = [("", *DRAWS_HEADINGS)]
+    lines: list[tuple[str, ...]] = []
     for row in range(min(values.size, MAX_ROWS)):
         digits = decimals(float(errors[row]), float(values[row]))
         figures = (values[row], errors[row], low[row], high[row])
@@ -194,7 +197,7 @@ def summarise_draws(found: "Bootstrap") -> str:
         notes.append(
             f"{values.size - MAX_ROWS:,} more entries: see `standard_errors`, `interval`."
         )
-    return ruled("Bootstrap over units", lines, notes=notes)
+    return Grid("Bootstrap over units", DRAWS_HEAD, tuple(lines), tuple(notes))
 
 
 def entry_names(found: "Bootstrap") -> list[str]:
@@ -205,24 +208,6 @@ def entry_names(found: "Bootstrap") -> list[str]:
         return ["statistic"]
     places = np.ndindex(found.estimate.shape)
     return [f"[{', '.join(map(str, place))}]" for place in places]
-
-
-def ruled(
-    title: str,
-    lines: Sequence[tuple[str, ...]],
-    facts: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> str:
-    """Lines of cells, headings first, aligned between rules; facts and notes below."""
-    head, *body = columns(lines)
-    width = max(map(len, [title, head, *body]))
-    below = [facts] if facts else []
-    return "\n".join([framed(title, [head], body, *below, width=width), *notes])
-
-
-def latex_escape(text: str) -> str:
-    """Text as LaTeX prints it literally."""
-    return "".join(_LATEX.get(letter, letter) for letter in text)
 
 
 def _cells(row: EstimateRow) -> tuple[str, ...]:
@@ -251,16 +236,3 @@ def decimals(error: float, value: float) -> int:
         return 4
     # Three significant digits of the standard error, and four decimals at least.
     return int(np.clip(2 - np.floor(np.log10(scale)), 4, 12))
-
-
-def latex_figure(text: str) -> str:
-    """A number as LaTeX, with a minus sign instead of a hyphen."""
-    if text == MISSING:
-        return "--"
-    if text.startswith("<0"):
-        return f"${text}$"
-    try:
-        float(text.replace(",", ""))
-    except ValueError:
-        return latex_escape(text)
-    return "$-$" + text[1:] if text.startswith("-") else text

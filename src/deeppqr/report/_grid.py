@@ -1,11 +1,20 @@
 """A table of text cells in four formats: terminal, Markdown, LaTeX and HTML."""
 
 import html
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
-from ._estimates import MISSING, latex_escape, latex_figure, ruled
-from ._layout import decimal
+from ._layout import columns, decimal, framed
+
+MISSING = "-"
+_LATEX = {
+    **{letter: rf"\{letter}" for letter in "&%$#_{}"},
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+}
 
 
 @dataclass(frozen=True)
@@ -16,17 +25,26 @@ class Grid:
     head: tuple[str, ...]
     body: tuple[tuple[str, ...], ...]
     notes: tuple[str, ...] = ()
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What stands under the figures, by name."""
 
     def text(self) -> str:
         """Aligned columns between rules, for the terminal."""
-        return ruled(self.title, [self.head, *self.body], notes=self.notes)
+        head, *body = columns([self.head, *self.body])
+        width = max(map(len, [self.title, head, *body]))
+        facts = [f"{name}  {value}" for name, value in self.facts.items()]
+        below = [facts] if facts else []
+        table = framed(self.title, [head], body, *below, width=width)
+        return "\n".join([table, *self.notes])
 
     def markdown(self) -> str:
         """A Markdown table under a bold title, notes below."""
         rule = ["---", *["---:"] * (len(self.head) - 1)]
         body = [[cell.replace("|", r"\|") for cell in line] for line in self.body]
         lines = ["| " + " | ".join(line) + " |" for line in (self.head, rule, *body)]
-        return "\n".join([f"**{self.title}**", "", *lines, *_spaced(self.notes)])
+        facts = "; ".join(f"{name} {value}" for name, value in self.facts.items())
+        below = _spaced([facts + "."] if facts else []) + _spaced(self.notes)
+        return "\n".join([f"**{self.title}**", "", *lines, *below])
 
     def latex(self) -> str:
         r"""A `table` float with the rules of booktabs, which the preamble loads."""
@@ -43,6 +61,11 @@ class Grid:
         for first, *rest in self.body:
             cells = [latex_escape(first), *map(latex_figure, rest)]
             lines.append(rf"    {' & '.join(cells)} \\")
+        if self.facts:
+            lines.append(r"    \midrule")
+        for name, value in self.facts.items():
+            cell = rf"\multicolumn{{{len(self.head) - 1}}}{{l}}{{{latex_figure(value)}}}"
+            lines.append(rf"    {latex_escape(name)} & {cell} \\")
         lines += [r"    \bottomrule", r"  \end{tabular}"]
         lines += [
             rf"  \par\smallskip\footnotesize {latex_escape(note)}" for note in self.notes
@@ -58,8 +81,9 @@ class Grid:
             cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
             lines.append(f'<tr><th scope="row">{html.escape(first)}</th>{cells}</tr>')
         lines.append("</tbody>")
-        if self.notes:
-            note = "<br>".join(map(html.escape, self.notes))
+        facts = [f"{name} {value}" for name, value in self.facts.items()]
+        if below := [*facts, *self.notes]:
+            note = "<br>".join(map(html.escape, below))
             lines.append(
                 f'<tfoot><tr><td colspan="{len(self.head)}">{note}</td></tr></tfoot>'
             )
@@ -73,3 +97,21 @@ def figure(value: float, digits: int) -> str:
 
 def _spaced(notes: Sequence[str]) -> list[str]:
     return [line for note in notes for line in ("", note)]
+
+
+def latex_escape(text: str) -> str:
+    """Text as LaTeX prints it literally."""
+    return "".join(_LATEX.get(letter, letter) for letter in text)
+
+
+def latex_figure(text: str) -> str:
+    """A number as LaTeX, with a minus sign instead of a hyphen."""
+    if text == MISSING:
+        return "--"
+    if text.startswith("<0"):
+        return f"${text}$"
+    try:
+        float(text.replace(",", ""))
+    except ValueError:
+        return latex_escape(text)
+    return "$-$" + text[1:] if text.startswith("-") else text

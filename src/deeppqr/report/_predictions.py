@@ -72,8 +72,10 @@ def column_names(fit: "Fit", wanted: Sequence[str]) -> list[str]:
     """The columns of a table of predictions, in their order."""
     found = []
     for name in wanted:
+        # Of amounts there are densities, at those in the columns' names.
+        shown = "density" if name == "prob" and fit.space is not None else name
         by_action = name not in ("value", INSIDE)
-        found += [f"{name}_{label}" for label in fit.actions] if by_action else [name]
+        found += [f"{shown}_{label}" for label in fit.actions] if by_action else [name]
     return found
 
 

@@ -22,7 +22,8 @@ def summarise(fit: "Fit") -> str:
         f"decisions {panel['rows']:,}   units {panel['units']:,}   "
         f"next states {panel['next_states']:,}   terminal {panel['terminal']:,}",
         f"states    {listed(fit.encoding.columns)}",
-        f"actions   {listed(fit.actions)}   (anchor: {fit.anchor})",
+        f"actions   {fit.space or listed(fit.actions)}   (anchor: {fit.anchor})",
+        *measure_lines(fit),
         f"discount  {fit.discount:g}   temperature {fit.temperature:g}   "
         f"seed {fit.provenance['settings']['seed']}",
     ]
@@ -43,6 +44,23 @@ def summarise(fit: "Fit") -> str:
     rewards = [lines] if (lines := reward_lines(fit)) else []
     title = "PQR: reward identified by an anchor action"
     return framed(title, head, stages, *rewards, diagnostics)
+
+
+def measure_lines(fit: "Fit") -> list[str]:
+    """What densities of amounts count by, and how to convert; none for finitely many."""
+    if fit.space is None:
+        return []
+    volume = fit.space.log_volume
+    lines = [
+        f"measure   mass one on the box; per unit of amount: log density - {volume:.4g}"
+    ]
+    if len(fit.space.points):
+        shift = fit.temperature * volume
+        lines[0] = lines[0].replace("box;", "box and on each atom;")
+        lines.append(
+            f"          and rewards of amounts against an atom: {-shift:+.4g} (see Mixed)"
+        )
+    return lines
 
 
 def reward_range(reward: PerAction, weight: PerRow) -> dict[str, tuple[float, ...]]:

@@ -102,7 +102,7 @@ def start_from_policy(problem: ValueProblem, basis: Any, log_prob: PerAction) ->
 
 
 def maximise(
-    problem: ValueProblem,
+    problem: Any,
     basis: Any,
     theta: np.ndarray,
     *,

@@ -139,8 +139,8 @@ class SmoothWorld:
         """E[V(s') | s, a] by Gauss-Legendre quadrature; `action` is a column of Q."""
         states = self._check(states)
         found = np.empty(len(states))
-        points, weights = _uniform_rule(nodes)
-        for rows in _blocks(len(states), POINTS_AT_ONCE // nodes):
+        points, weights = uniform_rule(nodes)
+        for rows in blocks(len(states), POINTS_AT_ONCE // nodes):
             ahead = self._moved(states[rows], action, points)
             value = self.value(ahead.reshape(-1, self.dim))
             found[rows] = value.reshape(-1, nodes) @ weights
@@ -149,7 +149,7 @@ class SmoothWorld:
     @property
     def transition(self) -> Law:
         """The law of the next state, its noise at the nodes of the quadrature."""
-        points, weights = _uniform_rule(NODES)
+        points, weights = uniform_rule(NODES)
 
         def step(states: np.ndarray, action) -> tuple[np.ndarray, np.ndarray]:
             ahead = self._moved(states, self.actions.index(action), points)
@@ -210,7 +210,7 @@ class SmoothWorld:
             common=direction(2, dim),
             drift=direction(actions, dim, dim),
             offset=0.5 * rng.normal(size=(actions, dim)),
-            plane=np.stack([_plane(rng, dim) for _ in range(actions)]),
+            plane=np.stack([plane(rng, dim) for _ in range(actions)]),
             turn=direction(actions, dim),
         )
         # Constants differ little, so that no action is rare with 25 of them. Scaled over
@@ -248,17 +248,17 @@ def _contrast(states: States, drawn: _Formulas) -> PerAction:
     return states @ drawn.slope + bends + drawn.cross_size * one * two
 
 
-def _plane(rng: np.random.Generator, dim: int) -> Float[np.ndarray, "two state_feature"]:
+def plane(rng: np.random.Generator, dim: int) -> Float[np.ndarray, "two state_feature"]:
     """Two orthonormal vectors: a plane of random orientation."""
     return np.linalg.qr(rng.normal(size=(dim, 2)))[0].T
 
 
-def _uniform_rule(nodes: int) -> tuple[np.ndarray, np.ndarray]:
+def uniform_rule(nodes: int) -> tuple[np.ndarray, np.ndarray]:
     """Gauss-Legendre nodes and weights for a uniform draw of variance one."""
     points, weights = np.polynomial.legendre.leggauss(nodes)
     return np.sqrt(3) * points, weights / 2
 
 
-def _blocks(rows: int, at_once: int) -> Iterator[slice]:
+def blocks(rows: int, at_once: int) -> Iterator[slice]:
     at_once = max(1, at_once)
     return (slice(first, first + at_once) for first in range(0, rows, at_once))
