@@ -186,8 +186,8 @@ def scan(source: Any, named: dict[str, Any]) -> ScannedPanel:
         )
     if is_space(named.get("actions")):
         raise DataError(
-            "`Panel.scan` takes finitely many actions, but `actions` is a space of amounts. "
-            "Read the data into memory with Panel.from_file, or group the amounts."
+            "`Panel.scan` takes finitely many actions, but `actions` is a space of "
+            "amounts. Read the data into memory with Panel.from_file, or group the amounts."
         )
     used = _used(named)
     for path in paths:

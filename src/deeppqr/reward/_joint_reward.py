@@ -78,7 +78,8 @@ class JointReward(AbstractReward):
     def keep(self, state: States, ahead: np.ndarray) -> tuple[States, np.ndarray]:
         """Keep the continuations of these states until others are asked for."""
         # For each thread: blocks of rows are worked on side by side.
-        self.__dict__.setdefault("_last", {})[get_ident()] = state, ahead
+        kept = self.__dict__.get("_last", {}) | {get_ident(): (state, ahead)}
+        object.__setattr__(self, "_last", kept)
         return state, ahead
 
     def parts(self, state: States, value) -> tuple[PerAction, PerAction]:
