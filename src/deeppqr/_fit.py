@@ -1,6 +1,6 @@
 """A fit: the reward, Q, V and policy that were found, at any state, and what follows."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ._errors import DataError, NoInfluenceFunction
-from ._files import as_path
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
@@ -30,8 +29,6 @@ from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ._pqr import PQR
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
@@ -147,24 +144,9 @@ class Fit:
         reward, at = self._at(state, actions)
         return reward.log_density(state, at)
 
-    @overload
     def predict(
-        self, states: Any, *, only: Any = ..., bad_rows: str = ..., out: None = ...
-    ) -> "pl.DataFrame": ...
-
-    @overload
-    def predict(
-        self, states: Any, *, only: Any = ..., bad_rows: str = ..., out: str | Path
-    ) -> Path: ...
-
-    def predict(
-        self,
-        states: Any,
-        *,
-        only: Sequence[str] | str | None = None,
-        bad_rows: str = "error",
-        out: str | Path | None = None,
-    ) -> "pl.DataFrame | Path":
+        self, states: Any, *, only: Any = None, bad_rows: str = "error", out: Any = None
+    ) -> Any:
         """A table, one row per state: reward, Q and probability of each action, the value.
 
         Its last column, `inside_data`, says whether a state is as near to one in the data
@@ -173,29 +155,22 @@ class Fit:
         Parameters
         ----------
         states
-            A frame or an array, or the path of a CSV or Parquet file.
+            A frame, an array, or the path of a CSV or Parquet file.
         only
-            Some of `"reward"`, `"q"`, `"prob"`, `"value"` and `"inside_data"`. Rewards
-            alone take a small part of the time: they do not look ahead.
+            Some of `"reward"`, `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone
+            take a small part of the time: they do not look ahead.
         bad_rows
             What becomes of rows that cannot be predicted, because a category was not in
             the data, a value is missing or infinite, or a table lacks the state: an error,
             or, with `"empty"`, rows without values.
         out
-            A new file, to which the file's columns and the predictions go, and whose path
-            is returned. Parquet is read in parts: the file may be larger than memory.
+            A new file, whose path is returned, for the columns of a file and predictions.
+            Parquet is read in parts: it may be larger than memory.
         """
+        from .report._predictions import predict, predict_to
+
         if out is not None:
-            from .report._prediction_file import predict_file
-
-            out = as_path(out, "out")
-            predict_file(self, states, out, bad_rows=bad_rows, only=only)
-            return out
-        from .panel._file import read_file
-        from .report._predictions import predict
-
-        if isinstance(states, (str, Path)):
-            states = read_file(states)
+            return predict_to(self, states, out, bad_rows, only)
         return predict(self, states, bad_rows, only)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:

@@ -34,8 +34,8 @@ from .mdp._law import Law
 from .mdp._tabular import check_preferences
 from .panel._amounts import as_label
 from .panel._panel import Panel, require_panel
-from .panel._rows import AllRows, Run
-from .panel._scan import ScannedPanel, facts_of, in_memory
+from .panel.scan._rows import AllRows, Run
+from .panel.scan._scan import ScannedPanel, facts_of, in_memory
 from .policy._policy import PolicyFit, clip
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions

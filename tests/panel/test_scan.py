@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 import deeppqr
-from deeppqr.panel import _scan
+from deeppqr.panel.scan import _scan
 from deeppqr.worlds import PaperWorld
 
 ROLES: dict[str, Any] = {

@@ -24,7 +24,7 @@ from ._columns import (
 )
 from ._encoding import MAX_LEVELS, Encoding
 from ._file import read_file
-from ._frame import raw_of_frame
+from ._roles import raw_of_frame
 from ._trajectories import (
     Trajectory,
     aligned_rows,
@@ -35,7 +35,7 @@ from ._trajectories import (
 from ._validation import RawDecisions, validate
 
 if TYPE_CHECKING:
-    from ._scan import ScannedPanel
+    from .scan._scan import ScannedPanel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -176,7 +176,7 @@ class Panel:
             As in `from_frame`; `unit` is needed, since parts are made of whole units. All
             checks of `from_frame` are made here, on every part and across them.
         """
-        from ._scan import scan
+        from .scan._scan import scan
 
         named = {"state": state, "action": action, "unit": unit, **columns}
         return scan(source, named)

@@ -1,12 +1,14 @@
 """A table of what a fit says of new states; rows that cannot be predicted may be empty."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
 from .._errors import BadRows, DataError
+from .._files import as_path
 from .._messages import did_you_mean, plain
 from .._shapes import States
 
@@ -28,9 +30,13 @@ def predict(
     fit: "Fit", states: Any, bad_rows: str, only: Sequence[str] | None = None
 ) -> pl.DataFrame:
     """The table of `Fit.predict`."""
+    from ..panel._file import read_file
+
     if bad_rows not in ("error", "empty"):
         raise DataError(f'`bad_rows` must be "error" or "empty", but it is {bad_rows!r}.')
     wanted = checked_tables(only)
+    if isinstance(states, (str, Path)):
+        states = read_file(states)
     columns = fit.encoding.read(states)
     num_rows = len(next(iter(columns.values())))
     used = np.arange(num_rows)
@@ -51,6 +57,15 @@ def predict(
     place[used] = np.arange(len(used))
     rows = pl.Series(place).replace(-1, None)
     return frame.select(pl.all().gather(rows))
+
+
+def predict_to(fit: "Fit", source: Any, out: Any, bad_rows: str, only: Any) -> Path:
+    """`Fit.predict` from file to file."""
+    from ._prediction_file import predict_file
+
+    out = as_path(out, "out")
+    predict_file(fit, source, out, bad_rows=bad_rows, only=only)
+    return out
 
 
 def checked_tables(only: Any) -> tuple[str, ...]:

@@ -30,7 +30,7 @@ from ..learners._row_threads import over_blocks
 from ..learners._smooth_basis import SmoothBasis
 from ..panel._cells import Cells
 from ..panel._panel import Panel
-from ..panel._rows import AllRows, InMemory
+from ..panel.scan._rows import AllRows, InMemory
 from ..policy._policy import AbstractPolicy
 from ..progress import track
 from ._decisions import Decisions
@@ -38,9 +38,16 @@ from ._given_basis import GivenBasis
 from ._held_out import HeldOut, judge
 from ._joint_covariance import coefficient_covariance
 from ._joint_reward import JointReward, implied_value
-from ._last_step import Agent, LastStep
 from ._reward import AbstractRewardEstimator, RewardFit
-from ._rounds import Fitted, maximise, num_groups, penalised_likelihood, started
+from ._rounds import (
+    Agent,
+    Fitted,
+    LastStep,
+    maximise,
+    num_groups,
+    penalised_likelihood,
+    started,
+)
 from ._terms import (
     LARGE,
     PER_PENALTY,

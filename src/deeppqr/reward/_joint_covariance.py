@@ -19,7 +19,7 @@ from jaxtyping import Float
 from .._shapes import Codes, PerRow
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
-from ..panel._rows import AllRows
+from ..panel.scan._rows import AllRows
 from ._decisions import Decisions
 from ._rounds import Fitted
 from ._value_problem import ValueProblem

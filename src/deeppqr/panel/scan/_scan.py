@@ -14,11 +14,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from .._errors import DataError
-from .._messages import counted
-from ._amounts import is_space
-from ._cells import few_states
-from ._columns import (
+from ..._errors import DataError
+from ..._messages import counted
+from .._amounts import is_space
+from .._cells import few_states
+from .._columns import (
     column_names,
     open_frame,
     read_columns,
@@ -26,12 +26,12 @@ from ._columns import (
     require_among,
     require_columns,
 )
-from ._encoding import Encoding
-from ._frame import raw_of_frame
-from ._panel import Panel
-from ._repeats import history
+from .._encoding import Encoding
+from .._panel import Panel
+from .._repeats import history
+from .._roles import raw_of_frame
+from .._validation import encode_labels, validate
 from ._rows import InMemory, OnDisk, Run
-from ._validation import encode_labels, validate
 
 # Rows of a shard: 10 state columns take 200 MB while they are checked.
 SHARD_ROWS = 500_000

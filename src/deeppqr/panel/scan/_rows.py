@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .._errors import DeepPQRError
-from .._shapes import Codes, PerRow, States
+from ..._errors import DeepPQRError
+from ..._shapes import Codes, PerRow, States
 
 Sums = tuple[np.ndarray, ...]
 RowSum = Callable[[States, Codes, PerRow], Sums]
