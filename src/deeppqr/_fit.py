@@ -23,6 +23,7 @@ from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
+from .prediction._file import predict_any
 from .report._summary import rescaled_range
 from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
@@ -159,24 +160,16 @@ class Fit:
 
         Parameters
         ----------
-        states
-            A frame, an array, or the path of a CSV or Parquet file.
-        only
-            Some of `"reward"`, `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone
-            take a small part of the time: they do not look ahead.
+        states, only
+            A frame, an array, or the path of a CSV or Parquet file; some of `"reward"`,
+            `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone are quick.
         bad_rows
-            What becomes of rows that cannot be predicted, because a category was not in
-            the data, a value is missing or infinite, or a table lacks the state: an error,
-            or, with `"empty"`, rows without values.
+            `"empty"` leaves rows empty that cannot be predicted: an unseen category, a
+            missing or infinite value, a state that a table lacks.
         out
-            A new file, whose path is returned, for the columns of a file and predictions.
-            Parquet is read in parts: it may be larger than memory.
+            A new file for the states' file with predictions, in parts if it is Parquet.
         """
-        from .report._predictions import predict, predict_to
-
-        if out is not None:
-            return predict_to(self, states, out, bad_rows, only)
-        return predict(self, states, bad_rows, only)
+        return predict_any(self, states, out, bad_rows=bad_rows, only=only)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.

@@ -5,8 +5,8 @@ import polars as pl
 import pytest
 
 import deeppqr
-from deeppqr.report import _prediction_file, _predictions
-from deeppqr.report._prediction_file import predict_file
+from deeppqr.prediction import _file, _table
+from deeppqr.prediction._file import predict_file
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +34,8 @@ def fitted():
 
 @pytest.fixture
 def small_parts(monkeypatch):
-    monkeypatch.setattr(_prediction_file, "PART_ROWS", 50)
-    monkeypatch.setattr(_predictions, "BLOCK_ROWS", 16)
+    monkeypatch.setattr(_file, "PART_ROWS", 50)
+    monkeypatch.setattr(_table, "BLOCK_ROWS", 16)
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv"])

@@ -38,8 +38,7 @@ def register(jobs) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    from ..report._prediction_file import predict_file
-    from ..report._predictions import INSIDE
+    from ..prediction._file import INSIDE, predict_file
 
     check_table_name(arguments.out)
     fit = deeppqr.load(arguments.fit)

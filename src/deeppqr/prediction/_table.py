@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from .._errors import BadRows, DataError
-from .._files import as_path
 from .._messages import did_you_mean, plain
 from .._shapes import States
+from ..learners._chunks import row_slices
+from ..learners._row_threads import over_blocks, row_threads
+from ..panel._file import read_file
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -30,8 +32,6 @@ def predict(
     fit: "Fit", states: Any, bad_rows: str, only: Sequence[str] | None = None
 ) -> pl.DataFrame:
     """The table of `Fit.predict`."""
-    from ..panel._file import read_file
-
     if bad_rows not in ("error", "empty"):
         raise DataError(f'`bad_rows` must be "error" or "empty", but it is {bad_rows!r}.')
     wanted = checked_tables(only)
@@ -57,15 +57,6 @@ def predict(
     place[used] = np.arange(len(used))
     rows = pl.Series(place).replace(-1, None)
     return frame.select(pl.all().gather(rows))
-
-
-def predict_to(fit: "Fit", source: Any, out: Any, bad_rows: str, only: Any) -> Path:
-    """`Fit.predict` from file to file."""
-    from ._prediction_file import predict_file
-
-    out = as_path(out, "out")
-    predict_file(fit, source, out, bad_rows=bad_rows, only=only)
-    return out
 
 
 def checked_tables(only: Any) -> tuple[str, ...]:
@@ -100,9 +91,6 @@ def _rows(columns: dict[str, np.ndarray], used: np.ndarray) -> dict[str, np.ndar
 
 def _predicted(fit: "Fit", state: States, wanted: Sequence[str]) -> dict[str, np.ndarray]:
     """Columns by their names; blocks of rows are spread over the cores."""
-    from ..learners._chunks import row_slices
-    from ..learners._row_threads import over_blocks, row_threads
-
     if len(state) <= BLOCK_ROWS:  # one block, whose errors count its rows
         parts = [_block(fit, state, wanted)]
     else:

@@ -6,10 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
+from polars.io.plugins import register_io_source
 
 from .._errors import BadRows, DataError, StorageError
-from .._files import new_file, written_somewhere
-from ._predictions import INSIDE, checked_tables, column_names
+from .._files import as_path, new_file, written_somewhere
+from ..panel._file import read_file
+from ._table import INSIDE, checked_tables, column_names, predict
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -33,10 +35,18 @@ class Predicted:
             self.outside += int((~frame[INSIDE]).sum())
 
 
+def predict_any(fit: "Fit", states: Any, out: Any, *, bad_rows: str, only: Any) -> Any:
+    """`Fit.predict`: a table, or the path of a file that it was written to."""
+    if out is None:
+        return predict(fit, states, bad_rows, only)
+    predict_file(fit, states, out, bad_rows=bad_rows, only=only)
+    return Path(out)
+
+
 def predict_file(
     fit: "Fit",
     source: str | Path,
-    out: Path,
+    out: str | Path,
     *,
     bad_rows: str = "error",
     only: Sequence[str] | None = None,
@@ -80,7 +90,7 @@ def predict_file(
         with new_file(where) as partial:
             _write(following(), first.schema, partial, problems)
 
-    written_somewhere(write, out)
+    written_somewhere(write, as_path(out, "out"))
     return done
 
 
@@ -88,8 +98,6 @@ class _Parts:
     """The rows of a file as frames, one after the other; to be gone through many times."""
 
     def __init__(self, source: Any):
-        from ..panel._file import read_file
-
         path = Path(source)
         self.whole: pl.DataFrame | None = None
         if path.suffix.lower() == ".csv" or not path.is_file():
@@ -140,7 +148,6 @@ def _in_whole(before: int, part, fit, bad_rows: str, wanted) -> pl.DataFrame:
 
 def _write(parts: Iterator[pl.DataFrame], schema, path: Path, problems: list) -> None:
     """One file from many frames, by the ending of its name."""
-    from polars.io.plugins import register_io_source
 
     def source(with_columns, predicate, n_rows, batch_size) -> Iterator[pl.DataFrame]:
         del with_columns, predicate, n_rows, batch_size
