@@ -286,17 +286,11 @@ class Fit:
         Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
-        for name, told in (
-            ("average", average),
-            ("maximum", maximum),
-            ("minimum", minimum),
-        ):
-            if told is not None and not np.isfinite(as_floats(name, told)).all():
-                raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
-        bare, known = self._parts_taken(panel)
-        return select_temperature(
-            bare, known, panel.weight, average=average, maximum=maximum, minimum=minimum
-        )
+        told = {"average": average, "maximum": maximum, "minimum": minimum}
+        for name, figure in told.items():
+            if figure is not None and not np.isfinite(as_floats(name, figure)).all():
+                raise DataError(f"`{name}` must be a finite number, but it is {figure!r}.")
+        return select_temperature(*self._parts_taken(panel), panel.weight, **told)
 
     def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
         """The parts of the reward of each decision of a panel."""
@@ -336,10 +330,13 @@ class Fit:
 
         `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
         the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`.
+        are those of `deeppqr.inference.project`. Over amounts they are a function of the
+        states and the actions, zero at the anchor; the one option is `names`.
         """
-        from .inference._projection import project
-
+        if self.space is None:
+            from .inference._projection import project
+        else:
+            from .inference._amount_projection import project_amounts as project
         return project(self, features, panel, **options)
 
     def bootstrap(
