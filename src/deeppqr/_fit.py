@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from .report._estimates import Estimates
 
 
-# Rewards that are affine in the temperature, and say in which parts.
-_AFFINE = (AffineReward, JointReward, AbstractAmountReward)
+_AFFINE = (AffineReward, JointReward, AbstractAmountReward)  # in known parts
 
 
 @stored
