@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from season_panel import decisions, panel_of
 
 import deeppqr
 from deeppqr import DataError
 from deeppqr.plots import reward_curves
 from deeppqr.plots._style import MAX_TOGETHER, PALETTE, number_text, quiet_fonts, text_of
+from season_panel import decisions, panel_of
 
 
 def legend_of(axis) -> list[str]:
@@ -188,3 +188,34 @@ def test_colours_differ_in_lightness_from_white():
         ]
         luminance = np.dot([0.2126, 0.7152, 0.0722], linear)
         assert 1.05 / (luminance + 0.05) > 2.0, colour
+
+
+def test_recovery_shows_the_truth_as_it_is(fit, paper):
+    """Dashed lines are the world's rewards averaged at the same states as the fit's."""
+    world, _ = paper
+    left, right = fit.plot.recovery("x1", world.reward)
+    curves = reward_curves(fit, "x1")
+    dashed, solid = left.lines[0].get_ydata(), left.lines[1].get_ydata()
+    rng = np.random.default_rng(0)
+    states = fit.seen.state[rng.choice(len(fit.seen.state), 200, replace=False)].copy()
+    states[:, 0] = curves.values[7]
+    np.testing.assert_allclose(dashed[7], world.reward(states)[:, 1].mean(), atol=1e-12)
+    np.testing.assert_array_equal(solid, curves.reward[:, 1])
+    np.testing.assert_array_equal(right.lines[0].get_ydata(), dashed)
+    odds = fit.log_policy(states)[:, 1] - fit.log_policy(states)[:, 0]
+    np.testing.assert_allclose(right.lines[1].get_ydata()[7], odds.mean(), atol=1e-12)
+
+
+def test_changed_problems_show_before_and_after(mixed):
+    answer = mixed.counterfactual(transfer={"act 02": 0.5})
+    axes = np.ravel(mixed.plot.counterfactual(answer))
+    wanted = [each for each in answer.figures if each.quantity == "probability"]
+    first = [each for each in wanted if each.horizon == wanted[0].horizon]
+    before, after = axes[0].containers
+    np.testing.assert_array_equal(
+        before.lines[0].get_xdata(), [each.before for each in first]
+    )
+    np.testing.assert_array_equal(
+        after.lines[0].get_xdata(), [each.after for each in first]
+    )
+    assert len(axes) == len({each.horizon for each in wanted})
