@@ -173,7 +173,7 @@ class ShiftedAhead(AbstractAhead):
         total = np.zeros(())
         for error in self.error:
             total = total + self.function(flat + error)
-        values = (total / len(self.error)).reshape(*aim.shape[:2], -1)
+        values = (total / len(self.error)).reshape(*aim.shape[:2], total.shape[1])
         fitted = np.linalg.pinv(self.knot)
         return np.einsum("kn,rnc->rkc", fitted, values.astype(np.float64))
 
