@@ -23,6 +23,7 @@ from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
+from .prediction._file import predict_any
 from .report._summary import rescaled_range
 from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
@@ -30,8 +31,6 @@ from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ._pqr import PQR
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
@@ -42,8 +41,7 @@ if TYPE_CHECKING:
     from .report._estimates import Estimates
 
 
-# Rewards that are affine in the temperature, and say in which parts.
-_AFFINE = (AffineReward, JointReward, AbstractAmountReward)
+_AFFINE = (AffineReward, JointReward, AbstractAmountReward)  # in known parts
 
 
 @stored
@@ -151,7 +149,9 @@ class Fit:
         reward, at = self._at(state, actions)
         return reward.log_density(state, at)
 
-    def predict(self, states: Any, *, bad_rows: str = "error") -> "pl.DataFrame":
+    def predict(
+        self, states: Any, *, only: Any = None, bad_rows: str = "error", out: Any = None
+    ) -> Any:
         """A table, one row per state: reward, Q and probability of each action, the value.
 
         Its last column, `inside_data`, says whether a state is as near to one in the data
@@ -159,14 +159,16 @@ class Fit:
 
         Parameters
         ----------
+        states, only
+            A frame, an array, or the path of a CSV or Parquet file; some of `"reward"`,
+            `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone are quick.
         bad_rows
-            What becomes of rows that cannot be predicted, because a category was not in
-            the data, a value is missing or infinite, or a table lacks the state: an error,
-            or, with `"empty"`, rows without values.
+            `"empty"` leaves rows empty that cannot be predicted: an unseen category, a
+            missing or infinite value, a state that a table lacks.
+        out
+            A new file for the states' file with predictions, in parts if it is Parquet.
         """
-        from .report._predictions import predict
-
-        return predict(self, states, bad_rows)
+        return predict_any(self, states, out, bad_rows=bad_rows, only=only)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.
@@ -283,17 +285,11 @@ class Fit:
         Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
-        for name, told in (
-            ("average", average),
-            ("maximum", maximum),
-            ("minimum", minimum),
-        ):
-            if told is not None and not np.isfinite(as_floats(name, told)).all():
-                raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
-        bare, known = self._parts_taken(panel)
-        return select_temperature(
-            bare, known, panel.weight, average=average, maximum=maximum, minimum=minimum
-        )
+        told = {"average": average, "maximum": maximum, "minimum": minimum}
+        for name, figure in told.items():
+            if figure is not None and not np.isfinite(as_floats(name, figure)).all():
+                raise DataError(f"`{name}` must be a finite number, but it is {figure!r}.")
+        return select_temperature(*self._parts_taken(panel), panel.weight, **told)
 
     def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
         """The parts of the reward of each decision of a panel."""
@@ -333,10 +329,13 @@ class Fit:
 
         `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
         the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`.
+        are those of `deeppqr.inference.project`. Over amounts they are a function of the
+        states and the actions, zero at the anchor; the one option is `names`.
         """
-        from .inference._projection import project
-
+        if self.space is None:
+            from .inference._projection import project
+        else:
+            from .inference._amount_projection import project_amounts as project
         return project(self, features, panel, **options)
 
     def bootstrap(
