@@ -29,7 +29,7 @@ def visits(units=50, rows=20, seed=0, **columns):
     )
 
 
-def fitted(frame, discount=0.9, anchor="none", roles=None, **options):
+def fitted(frame, discount=0.9, anchor: Any = "none", roles=None, **options):
     panel = Panel.from_frame(frame, **{**NAMES, **(roles or {})})
     return PQR(discount=discount, anchor=anchor, **options).fit(panel)
 
