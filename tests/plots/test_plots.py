@@ -219,3 +219,28 @@ def test_changed_problems_show_before_and_after(mixed):
         after.lines[0].get_xdata(), [each.after for each in first]
     )
     assert len(axes) == len({each.horizon for each in wanted})
+
+
+def test_sensitivity_shows_every_assumption_beside_the_fit(fit):
+    from deeppqr.counterfactual._sensitivity_table import BASE, Sensitivity, SensitivityRow
+
+    def row(kind, value, action, estimate, error=0.1):
+        ends = estimate - 1.96 * error, estimate + 1.96 * error
+        return SensitivityRow(kind, value, action, estimate, error, *ends)
+
+    rows = [row(BASE, "", a, e) for a, e in (("go", 1.0), ("stay", 0.0))]
+    for value, moved in (("0.8", 0.7), ("0.95", 1.4)):
+        rows += [row("discount", value, "go", moved), row("discount", value, "stay", 0.0)]
+    rows += [row("seed", "1", "go", 1.1, np.nan), row("seed", "1", "stay", 0.0)]
+    empty = np.zeros((0, 2))
+    result = Sensitivity(
+        tuple(rows), ("go", "stay"), "stay", 0.95, empty, empty[:, 0], empty
+    )
+    plots = fit.plot
+    axes = plots.sensitivity(result)
+    assert [axis.get_title(loc="left") for axis in axes] == ["discount", "seed"]
+    np.testing.assert_array_equal(axes[0].containers[0].lines[0].get_ydata(), [1, 0.7, 1.4])
+    ticks = [tick.get_text() for tick in axes[0].get_xticklabels()]
+    assert ticks == ["as fitted", "0.8", "0.95"]
+    with pytest.raises(DataError, match="must be what `fit.sensitivity"):
+        plots.sensitivity(3)
