@@ -45,6 +45,7 @@ ORDER = (
         "baselines",
         "_paper",
         "diagnostics",
+        "prediction",
         "_fit",
         "_pqr",
         "_storage",

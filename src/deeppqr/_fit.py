@@ -13,8 +13,9 @@ from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
+from .anchor._value import with_known as with_known
 from .continuous._anchor import actions_at
-from .continuous._reward import AmountReward
+from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
@@ -22,6 +23,7 @@ from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
+from .prediction._file import predict_any
 from .report._summary import rescaled_range
 from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
@@ -29,8 +31,6 @@ from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ._pqr import PQR
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from .inference._projection import Projection
     from .plots._plots import Plots
     from .report._estimates import Estimates
+
+
+_AFFINE = (AffineReward, JointReward, AbstractAmountReward)  # in known parts
 
 
 @stored
@@ -86,7 +89,7 @@ class Fit:
     def space(self) -> ActionSpace | None:
         """The Box or Mixed space of actions that are amounts; None for finitely many."""
         reward = self.reward_function
-        return reward.shapes.space if isinstance(reward, AmountReward) else None
+        return reward.shapes.space if isinstance(reward, AbstractAmountReward) else None
 
     def reward(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """r(s, a) for every action; the anchor's column is its known reward.
@@ -107,10 +110,10 @@ class Fit:
                 f"{self.space}. Fit the panel with the amounts grouped: panel.binned(11)."
             )
 
-    def _at(self, state: States, actions: Any) -> tuple[AmountReward, np.ndarray]:
+    def _at(self, state: States, actions: Any) -> tuple[AbstractAmountReward, np.ndarray]:
         """The reward of amounts, and the amounts of these states."""
         reward = self.reward_function
-        if not isinstance(reward, AmountReward):
+        if not isinstance(reward, AbstractAmountReward):
             raise DataError(
                 "`actions` are for fits over amounts, and this fit has finitely many "
                 f"actions: {list(self.actions)}. Leave them out and take a column."
@@ -146,7 +149,9 @@ class Fit:
         reward, at = self._at(state, actions)
         return reward.log_density(state, at)
 
-    def predict(self, states: Any, *, bad_rows: str = "error") -> "pl.DataFrame":
+    def predict(
+        self, states: Any, *, only: Any = None, bad_rows: str = "error", out: Any = None
+    ) -> Any:
         """A table, one row per state: reward, Q and probability of each action, the value.
 
         Its last column, `inside_data`, says whether a state is as near to one in the data
@@ -154,14 +159,16 @@ class Fit:
 
         Parameters
         ----------
+        states, only
+            A frame, an array, or the path of a CSV or Parquet file; some of `"reward"`,
+            `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone are quick.
         bad_rows
-            What becomes of rows that cannot be predicted, because a category was not in
-            the data, a value is missing or infinite, or a table lacks the state: an error,
-            or, with `"empty"`, rows without values.
+            `"empty"` leaves rows empty that cannot be predicted: an unseen category, a
+            missing or infinite value, a state that a table lacks.
+        out
+            A new file for the states' file with predictions, in parts if it is Parquet.
         """
-        from .report._predictions import predict
-
-        return predict(self, states, bad_rows)
+        return predict_any(self, states, out, bad_rows=bad_rows, only=only)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.
@@ -278,25 +285,17 @@ class Fit:
         Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
-        for name, told in (
-            ("average", average),
-            ("maximum", maximum),
-            ("minimum", minimum),
-        ):
-            if told is not None and not np.isfinite(as_floats(name, told)).all():
-                raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
-        bare, known = self._parts_taken(panel)
-        return select_temperature(
-            bare, known, panel.weight, average=average, maximum=maximum, minimum=minimum
-        )
+        told = {"average": average, "maximum": maximum, "minimum": minimum}
+        for name, figure in told.items():
+            if figure is not None and not np.isfinite(as_floats(name, figure)).all():
+                raise DataError(f"`{name}` must be a finite number, but it is {figure!r}.")
+        return select_temperature(*self._parts_taken(panel), panel.weight, **told)
 
     def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
         """The parts of the reward of each decision of a panel."""
         reward = self.reward_function
-        if isinstance(reward, AmountReward):
-            at = reward.shapes(self._at(panel.state, panel.amount)[1])
-            bare, known = reward.parts_by_shape(panel.state)
-            return (bare * at).sum(axis=1), (known * at).sum(axis=1)
+        if isinstance(reward, AbstractAmountReward):
+            return reward.parts_at(panel.state, self._at(panel.state, panel.amount)[1])
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
         # The anchor earns g whatever the temperature.
@@ -307,7 +306,7 @@ class Fit:
     def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the temperature scales in the reward, and what it leaves as it is."""
         self._require_affine()
-        if isinstance(self.reward_function, (AffineReward, JointReward, AmountReward)):
+        if isinstance(self.reward_function, _AFFINE):
             return self.reward_function.parts(state, self.estimate)
         bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
         return bare, np.zeros_like(bare)
@@ -316,7 +315,7 @@ class Fit:
         """Refuse rewards in which the temperature and the anchor's reward are entangled."""
         nothing_earned = self.estimate.anchor_reward.is_zero
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
-        affine = isinstance(self.reward_function, (AffineReward, JointReward, AmountReward))
+        affine = isinstance(self.reward_function, _AFFINE)
         if not (affine or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "
@@ -330,10 +329,13 @@ class Fit:
 
         `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
         the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`.
+        are those of `deeppqr.inference.project`. Over amounts they are a function of the
+        states and the actions, zero at the anchor; the one option is `names`.
         """
-        from .inference._projection import project
-
+        if self.space is None:
+            from .inference._projection import project
+        else:
+            from .inference._amount_projection import project_amounts as project
         return project(self, features, panel, **options)
 
     def bootstrap(
@@ -404,6 +406,7 @@ class Fit:
         """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
         from .plots._plots import Plots
 
+        self._require_finite("Plots")
         return Plots(self)
 
     def summary(self) -> str:
@@ -411,6 +414,24 @@ class Fit:
         from .report._summary import summarise
 
         return summarise(self)
+
+    def report(
+        self, path: str | Path, *, results: Any = (), title: str | None = None
+    ) -> Path:
+        """Write one self-contained HTML file: what was found and how far to trust it.
+
+        `results` are tables and counterfactuals to add, one or a list: what `project`,
+        `average` and `counterfactual` return. `title` is the page's heading.
+        """
+        from .page._report import write_report
+
+        self._require_finite("Reports")
+        return write_report(self, path, results=results, title=title)
+
+    def _repr_html_(self) -> str:
+        from .page._notebook import fit_html
+
+        return fit_html(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fit to a new folder; `deeppqr.load` reads it back."""
@@ -424,13 +445,3 @@ class Fit:
             f"temperature={self.temperature}, actions={list(self.actions)}, "
             f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
         )
-
-
-def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """The third stage's rewards with g in the anchor's column.
-
-    g is known, not estimated; what the third stage makes of it is a diagnostic.
-    """
-    known = reward.copy()
-    known[:, value.anchor] = value.anchor_reward(state)
-    return known

@@ -24,6 +24,7 @@ from .continuous._anchor import find_anchor, grid_with
 from .continuous._joint import estimate_amounts
 from .continuous._reward import implied_value
 from .continuous._shapes import ActionShapes
+from .continuous._staged import estimate_staged
 from .diagnostics._amounts import diagnose_amounts
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import diagnose
@@ -34,10 +35,14 @@ from .mdp._law import Law
 from .mdp._tabular import check_preferences
 from .panel._amounts import as_label
 from .panel._panel import Panel, require_panel
+from .panel.scan._rows import AllRows, Run
+from .panel.scan._scan import ScannedPanel, facts_of, in_memory
 from .policy._policy import PolicyFit, clip
+from .policy._resolve import check_policy, resolve_density
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
 from .report._summary import reward_range
+from .reward._auto import Auto
 from .reward._joint import Joint
 from .reward._resolve import resolve as resolve_reward
 from .reward._table import Known as RewardOnTable
@@ -67,6 +72,9 @@ class PQR:
     policy
         P: `"auto"`, `"frequency"`, `"logit"`, `"network"`, `"boosted"`, `"airl"`, an
         estimator from `deeppqr.policy`, or a scikit-learn classifier with `predict_proba`.
+        Of amounts, with `reward="regression"`: `"auto"`, `"tensor"`, `"gaussian"`,
+        `"mixture"`, `"network"`, an estimator of densities, or a function of states and
+        actions that gives log densities.
     anchor_value
         Q: `"auto"`, `"exact"`, `"linear"`, `"averager"`, `"fitted"`; `"exit"`, `"renewal"`
         or `"self-loop"` where that is what the anchor does; a solver from
@@ -113,7 +121,7 @@ class PQR:
                 f"`clip` must be a small probability between 0 and 0.5, or None, but it "
                 f"is {self.clip!r}."
             )
-        resolve_policy(self.policy)
+        check_policy(self.policy)
         resolve_anchor_value(self.anchor_value)
         resolve_reward(self.reward)
         if self.transition is not None:
@@ -173,13 +181,59 @@ class PQR:
             **paper_stages(study, reading, progress),
         )
 
-    def fit(self, panel: Panel) -> Fit:
-        """Estimate the policy, the anchor's value and the reward from a panel."""
-        require_panel(panel, amounts=True)
-        with row_threads():
-            return self._fit(panel) if panel.space is None else self._fit_amounts(panel)
+    def fit(self, panel: Panel | ScannedPanel, *, executor: Any = None) -> Fit:
+        """Estimate the policy, the anchor's value and the reward from a panel.
 
-    def _fit(self, panel: Panel) -> Fit:
+        Of a panel from `Panel.scan`, and of one of more than 250,000 rows, every so many
+        units are worked on in memory, and the last step of the estimate is a sum over all
+        rows. That takes the default `anchor_value` and `reward`.
+
+        Parameters
+        ----------
+        executor
+            Where the shards of a scanned panel are summed: by default here, on all cores;
+            `"ray"`, `"ray:ADDRESS"` or `"cores:N"` let other processes read them.
+        """
+        whole, everyone = panel, None
+        if isinstance(panel, ScannedPanel):
+            self._require_sums()
+            if panel.has_few_states:
+                whole = panel = panel.collect()
+            else:
+                everyone = panel.everyone(_run_on(executor))
+                panel = panel.core
+        elif executor is not None:
+            raise DataError(
+                "`executor` says where the shards of a scanned panel are summed, but a "
+                f"{type(panel).__name__} arrived, which is in memory. Use Panel.scan, or "
+                "leave `executor` out."
+            )
+        else:
+            require_panel(panel, amounts=True)
+            if self._is_sum and self.policy == "auto":
+                panel, everyone = in_memory(panel)
+        with row_threads():
+            if panel.space is not None:
+                return self._fit_amounts(panel)
+            return self._fit(panel, whole, everyone)
+
+    @property
+    def _is_sum(self) -> bool:
+        """Whether the last step of the estimate is a sum over rows."""
+        default = isinstance(resolve_reward(self.reward), (Auto, Joint))
+        return default and self.transition is None and self.anchor_value == "auto"
+
+    def _require_sums(self) -> None:
+        if not self._is_sum:
+            raise DataError(
+                "A scanned panel is estimated by sums over its shards, which takes "
+                'anchor_value="auto", reward="auto" or "joint" and no `transition`. Leave '
+                "these out, or read the data into memory with Panel.from_file."
+            )
+
+    def _fit(
+        self, panel: Panel, whole: Panel | ScannedPanel, everyone: AllRows | None
+    ) -> Fit:
         anchor = check_identified(panel, self.anchor)
         anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
@@ -199,6 +253,7 @@ class PQR:
                 anchor,
                 discount=self.discount,
                 temperature=self.temperature,
+                everyone=everyone,
             )
             value = reward_fit.value
             assert value is not None
@@ -227,7 +282,12 @@ class PQR:
             panel.actions,
             diagnostics,
             _stage_notes(policy_fit, solution, reward_fit.note),
-            self._provenance(panel, clock, solution, with_known(value, panel.state, raw))
+            self._provenance(
+                facts_of(whole),
+                clock,
+                solution,
+                reward_range(with_known(value, panel.state, raw), panel.weight),
+            )
             | ({"no_errors": why} if why else {}),
             SeenStates.of(panel),
             uncertainty,
@@ -236,22 +296,25 @@ class PQR:
         )
 
     def _fit_amounts(self, panel: Panel) -> Fit:
-        """Where actions are amounts: all stages in one, by likelihood."""
+        """Where actions are amounts: all stages in one, or with `"regression"` apart."""
         self._refuse_stages_for_finitely_many()
         assert panel.space is not None
         point = find_anchor(panel, self.anchor)
         anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         grid, anchor = grid_with(panel.space, point)
         clock = _Clock()
-        found = estimate_amounts(
-            panel,
-            ActionShapes.of(panel.space, point),
-            grid,
-            anchor_reward,
-            discount=self.discount,
-            temperature=self.temperature,
-        )
-        value = implied_value(found.reward, anchor)
+        given = (ActionShapes.of(panel.space, point), grid)
+        agent = {"discount": self.discount, "temperature": self.temperature}
+        if self.reward == "regression":
+            key_policy, _, _ = jr.split(jr.key(self.seed), 3)
+            density = resolve_density(self.policy).fit(panel, key=key_policy)
+            clock.lap("policy")
+            found = estimate_staged(panel, density, *given, anchor, anchor_reward, **agent)
+            value, policy_note = found.value, density.note
+        else:
+            found = estimate_amounts(panel, *given, anchor_reward, **agent)
+            value = implied_value(found.reward, anchor)
+            policy_note = "the density that the reward explains"
         clock.lap("reward")
         diagnostics = diagnose_amounts(panel, found, value)
         clock.lap("diagnostics")
@@ -266,28 +329,30 @@ class PQR:
             panel.encoding,
             tuple(map(as_label, grid)),
             diagnostics,
-            {
-                "policy": "the density that the reward explains",
-                "anchor_value": found.value_note,
-                "reward": found.note,
-            },
-            self._provenance(panel, clock, solution, raw),
+            {"policy": policy_note, "anchor_value": found.value_note, "reward": found.note},
+            self._provenance(
+                facts_of(panel), clock, solution, reward_range(raw, panel.weight)
+            ),
             SeenStates.of(panel),
             None,
             self,
         )
 
     def _refuse_stages_for_finitely_many(self) -> None:
-        settings = {"policy": "auto", "anchor_value": "auto", "reward": ("auto", "joint")}
-        settings |= {"transition": None, "clip": None}
-        for name, usual in settings.items():
+        staged = isinstance(self.reward, str) and self.reward == "regression"
+        usual = {"reward": ("auto", "joint", "regression"), "policy": ("auto",)}
+        usual |= {"anchor_value": ("auto",), "transition": (None,), "clip": (None,)}
+        if staged:
+            del usual["policy"]
+        for name, names in usual.items():
             value = getattr(self, name)
-            plain = value is None or isinstance(value, str)
-            if not (plain and (value == usual or value in (usual or ()))):
+            if not (value is None or isinstance(value, str)) or value not in names:
+                other = 'pass reward="regression", which has stages apart'
+                other = other if name == "policy" else "group the amounts: panel.binned(11)"
                 raise DataError(
                     f"Over amounts the reward, its value and its density are estimated "
                     f"together, but {name}={_plain(value)!r} arrived. Leave out `{name}`, "
-                    "or group the amounts: panel.binned(11)."
+                    f"or {other}."
                 )
 
     def _solve(self, solver, panel: Panel, policy, anchor_reward, anchor: int, *, key):
@@ -323,23 +388,26 @@ class PQR:
         return AnchorOnTable(known, anchor), Affine(RewardOnTable(known))
 
     def _provenance(
-        self, panel: Panel, clock: "_Clock", solution: AnchorSolution, reward: np.ndarray
+        self, facts: dict, clock: "_Clock", solution: AnchorSolution, reward: Any
     ) -> dict[str, Any]:
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         return {
             "settings": settings,
-            "panel": {
-                "rows": len(panel),
-                "units": panel.num_units,
-                "next_states": int(panel.has_next.sum()),
-                "terminal": int(panel.terminal.sum()),
-                "digest": panel.digest,
-            },
-            "reward": reward_range(reward, panel.weight),
+            "panel": facts,
+            "reward": reward,
             "rounds": solution.num_steps,
             "seconds": clock.laps,
             "versions": versions(),
         }
+
+
+def _run_on(executor: Any) -> Run | None:
+    """Where shards are summed; None for here, with a thread for each core."""
+    if executor is None or executor == "here":
+        return None
+    from .cluster._resolve import resolve  # needs Ray where that is asked for
+
+    return resolve(executor).run
 
 
 class _Clock:

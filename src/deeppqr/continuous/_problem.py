@@ -180,7 +180,7 @@ class AmountProblem:
 
         (gram,) = sum_over_blocks(block, row_slices(len(root), ROWS_AT_ONCE))
         # A ridge of one row whose value lasts for ever; none on the level of V.
-        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge = np.full(len(gram), (1.0 - self.discount) ** 2)
         ridge[0] = 0.0
         ridge += 1e-10 * np.diag(gram).max() + 1e-10 * np.diag(gram)
         self._gram = cho_factor(gram + np.diag(ridge), lower=True)
@@ -250,6 +250,21 @@ class AmountProblem:
             pull = (self.taken[rows] - mean).astype(self.dtype)
             yield rows, np.einsum("rt,rtc->rc", pull, slopes)
 
+    def closest_weights(self, value: ValueFunction) -> np.ndarray:
+        """The features' weights that come closest to another value function."""
+        # Every third of the rows that weights are found on: this is where rounds start.
+        few = slice(None, None, 3 * (self.valued.step or 1))
+        here, states = self.here[few].astype(np.float64), self.state[few]
+        gram = here.T @ here
+        ridge = 1e-6 * np.diag(gram) + 1e-10 * np.diag(gram).max()
+        return np.linalg.solve(gram + np.diag(ridge), here.T @ value(states)[:, 0])
+
+    def continuations(self, known: np.ndarray | None) -> np.ndarray:
+        """E[V(s')|s,.], and E[G(s')|s,.] unless g is zero, by the law's shapes."""
+        weights = [self.value_weight] if known is None else [self.value_weight, known]
+        number = self.shapes.num_law
+        return np.stack([self.project(each)[:, :number] for each in weights], axis=2)
+
     def value_function(self, known: np.ndarray | None) -> ValueFunction:
         """V as a function of any state; with the weights of G beside it."""
         columns = [self.value_weight] if known is None else [self.value_weight, known]
@@ -263,7 +278,7 @@ class AmountProblem:
         drop = self.drop(mean, slice(None)).astype(np.float64)
         weighted = drop * self.weight[:, None]
         gram = drop.T @ weighted
-        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge = np.full(len(gram), (1.0 - self.discount) ** 2)
         ridge[0] = 1e-12
         ridge += 1e-10 * np.diag(gram)
         return np.linalg.solve(gram + np.diag(ridge), weighted.T @ earned)

@@ -6,14 +6,15 @@ $g(s) - \gamma E[g(s')|s,a]$, the reward that makes going on for ever worth as m
 zero where the user gave the features.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from threading import get_ident
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._shapes import Codes, PerAction, States
-from .._stored import TRANSIENT, stored
+from .._stored import stored
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
@@ -40,8 +41,8 @@ class JointReward(AbstractReward):
     discount: float
     temperature: float
     """The one it was estimated at."""
-    law: AbstractTransition | None = field(default=None, metadata={TRANSIENT: True})
-    """Where actions lead, for problems solved again; None once read from a folder."""
+    law: AbstractTransition | None = None
+    """Where actions lead, for problems solved again."""
 
     def __call__(self, state, value):
         if value.temperature == self.temperature:
@@ -68,7 +69,7 @@ class JointReward(AbstractReward):
     def look_ahead(self, state: States) -> np.ndarray:
         """The continuations; those of the last call are kept, since Q, V, the policy and
         the reward at one array of states ask for the same."""
-        kept = self.__dict__.get("_last")
+        kept = self.__dict__.get("_last", {}).get(get_ident())
         # The array itself is kept too, so its identity cannot pass to another one.
         if kept is None or kept[0] is not state:
             kept = self.keep(state, self.ahead(state))
@@ -76,7 +77,9 @@ class JointReward(AbstractReward):
 
     def keep(self, state: States, ahead: np.ndarray) -> tuple[States, np.ndarray]:
         """Keep the continuations of these states until others are asked for."""
-        object.__setattr__(self, "_last", (state, ahead))
+        # For each thread: blocks of rows are worked on side by side.
+        kept = self.__dict__.get("_last", {}) | {get_ident(): (state, ahead)}
+        object.__setattr__(self, "_last", kept)
         return state, ahead
 
     def parts(self, state: States, value) -> tuple[PerAction, PerAction]:
