@@ -145,11 +145,20 @@ class Fit:
         reward, at = self._at(state, actions)
         return reward.log_density(state, at)
 
-    def predict(self, states: Any, *, bad_rows: str = "error") -> "pl.DataFrame":
+    def predict(
+        self,
+        states: Any,
+        *,
+        bad_rows: str = "error",
+        level: float = 0.95,
+        errors: bool = True,
+    ) -> "pl.DataFrame":
         """A table, one row per state: reward, Q and probability of each action, the value.
 
-        Its last column, `inside_data`, says whether a state is as near to one in the data
-        as units usually are to each other; elsewhere the figures are extrapolated.
+        Where the fit has errors, each reward has its standard error and the ends of its
+        interval beside it. The last column, `inside_data`, says whether a state is as near
+        to one in the data as units usually are to each other; elsewhere the figures are
+        extrapolated.
 
         Parameters
         ----------
@@ -157,10 +166,16 @@ class Fit:
             What becomes of rows that cannot be predicted, because a category was not in
             the data, a value is missing or infinite, or a table lacks the state: an error,
             or, with `"empty"`, rows without values.
+        level
+            Of the intervals.
+        errors
+            Whether standard errors and intervals are wanted.
         """
+        from .inference._bands import check_level
         from .report._predictions import predict
 
-        return predict(self, states, bad_rows)
+        check_level(level)
+        return predict(self, states, bad_rows, level if errors else None)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.
@@ -394,6 +409,13 @@ class Fit:
         from .plots._plots import Plots
 
         return Plots(self)
+
+    def identification(self) -> str:
+        """What is normalised, what the data say of the anchor, and which conclusions do
+        not depend on it: three sentences for whoever reads the result."""
+        from .report._identification import identification
+
+        return identification(self)
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""

@@ -12,7 +12,7 @@ from ._errors import DataError
 from ._fit import Fit, with_known
 from ._paper import paper_stages
 from ._random import check_seed
-from ._uncertainty import uncertainty_or_reason
+from ._uncertainty import average_errors, uncertainty_or_reason
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
 from .anchor._known import KnownLaw as AnchorUnderLaw
@@ -218,7 +218,7 @@ class PQR:
         uncertainty, why = uncertainty_or_reason(panel, found, reward_fit.reward, law)
         clock.lap("errors")
         warn_of_weak_overlap(diagnostics)
-        return Fit(
+        fit = Fit(
             # Estimated by likelihood, a reward comes with the policy and value that follow
             # from it; by regression, those of the first two stages stay.
             found,
@@ -234,6 +234,11 @@ class PQR:
             self,
             DataSummary.of(panel, (reward_fit.value or value).policy),
         )
+        if not why:
+            known = np.isfinite(raw)
+            errors = average_errors(panel, fit._errors(), found, known)
+            fit.provenance["reward"]["error"] = errors
+        return fit
 
     def _fit_amounts(self, panel: Panel) -> Fit:
         """Where actions are amounts: all stages in one, by likelihood."""
@@ -334,12 +339,23 @@ class PQR:
                 "next_states": int(panel.has_next.sum()),
                 "terminal": int(panel.terminal.sum()),
                 "digest": panel.digest,
+                "ends": _end_shares(panel),
             },
             "reward": reward_range(reward, panel.weight),
             "rounds": solution.num_steps,
             "seconds": clock.laps,
             "versions": versions(),
         }
+
+
+def _end_shares(panel: Panel) -> list[float]:
+    """The share of each action's decisions after which the process ended."""
+    if panel.space is not None:  # amounts: no action occurs often enough to have one
+        return []
+    rows, count = panel.is_transition, panel.num_actions
+    taken = np.bincount(panel.action[rows], minlength=count)
+    ended = np.bincount(panel.action[rows & panel.terminal], minlength=count)
+    return [float(share) for share in ended / np.maximum(taken, 1)]
 
 
 class _Clock:

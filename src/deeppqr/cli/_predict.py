@@ -12,6 +12,7 @@ from ._common import add_job, add_quiet, check_table_name, say, write_table
 EXAMPLES = """\
   deeppqr predict run/ states.csv --out rewards.csv
   deeppqr predict run/ states.parquet --out rewards.parquet --bad-rows empty
+  deeppqr predict run/ states.csv --out rewards.csv --level 0.9
 """
 
 
@@ -26,6 +27,14 @@ def register(jobs) -> None:
         default="error",
         help="rows with an unseen category or a missing value: an error, or left empty",
     )
+    parser.add_argument(
+        "--level", type=float, default=0.95, help="of the rewards' intervals"
+    )
+    parser.add_argument(
+        "--no-errors",
+        action="store_true",
+        help="rewards without their standard errors and intervals",
+    )
     add_quiet(parser)
     parser.set_defaults(run=run)
 
@@ -37,7 +46,12 @@ def run(arguments: argparse.Namespace) -> None:
     check_table_name(arguments.out)
     fit = deeppqr.load(arguments.fit)
     states = read_file(arguments.states)
-    predicted = fit.predict(states, bad_rows=arguments.bad_rows)
+    predicted = fit.predict(
+        states,
+        bad_rows=arguments.bad_rows,
+        level=arguments.level,
+        errors=not arguments.no_errors,
+    )
     # Predictions are added to the given columns; none of these may be overwritten.
     taken = [name for name in predicted.columns if name in states.columns]
     if taken:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
+from scipy.special import ndtri
 
 from .._errors import BadRows, DataError
 from .._shapes import States
@@ -18,8 +19,10 @@ LEAVE_EMPTY = (
 )
 
 
-def predict(fit: "Fit", states: Any, bad_rows: str) -> pl.DataFrame:
-    """The table of `Fit.predict`."""
+def predict(
+    fit: "Fit", states: Any, bad_rows: str, level: float | None = None
+) -> pl.DataFrame:
+    """The table of `Fit.predict`; without a level there are no errors in it."""
     if bad_rows not in ("error", "empty"):
         raise DataError(f'`bad_rows` must be "error" or "empty", but it is {bad_rows!r}.')
     columns = fit.encoding.read(states)
@@ -28,7 +31,7 @@ def predict(fit: "Fit", states: Any, bad_rows: str) -> pl.DataFrame:
     while True:
         try:
             state = fit.encoding.encode({name: c[used] for name, c in columns.items()})
-            frame = pl.DataFrame(_predicted(fit, state))
+            frame = pl.DataFrame(_predicted(fit, state, level))
             break
         except BadRows as problem:
             # A mask of other rows, such as the next states', says nothing of these.
@@ -41,18 +44,22 @@ def predict(fit: "Fit", states: Any, bad_rows: str) -> pl.DataFrame:
     return frame.select(pl.all().gather(rows))
 
 
-def _predicted(fit: "Fit", state: States) -> dict[str, np.ndarray]:
+def _predicted(fit: "Fit", state: States, level: float | None) -> dict[str, np.ndarray]:
     found = fit.estimate(state)
-    tables = {
-        "reward": fit._reward_of(state),
-        "q": found.q,
-        "prob" if fit.space is None else "density": np.exp(
-            fit.estimate.policy.log_prob(state)
-        ),
-    }
+    tables = {"reward": fit._reward_of(state)}
+    if level is not None and not (fit.provenance.get("no_errors") or fit.space is not None):
+        error = fit._errors().standard_errors(state, fit.estimate, len(fit.actions))
+        margin = ndtri((1 + level) / 2) * error
+        tables |= {
+            "reward_se": error,
+            "reward_low": tables["reward"] - margin,
+            "reward_high": tables["reward"] + margin,
+        }
+    tables |= {"q": found.q, "prob": np.exp(fit.estimate.policy.log_prob(state))}
     columns = {
         f"{name}_{label}": table[:, index]
         for name, table in tables.items()
         for index, label in enumerate(fit.actions)
+        if not (name.startswith("reward_") and index == fit.estimate.anchor)
     }
     return columns | {"value": found.value, INSIDE: fit.seen.inside(state)}
