@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ._pqr import PQR
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
+    from .counterfactual._sensitivity_table import Sensitivity
     from .inference._bootstrap import Bootstrap
     from .inference._projection import Projection
     from .plots._plots import Plots
@@ -402,6 +403,16 @@ class Fit:
         if panel is not None and not isinstance(panel, Panel):
             options, panel = {"states": panel, **options}, None
         return counterfactual(self, panel, **options)
+
+    def sensitivity(self, panel: Panel, **options: Any) -> "Sensitivity":
+        """How average rewards move with the anchor's reward, discount, seed and units.
+
+        Options are those of `deeppqr.counterfactual.sensitivity`: `anchor_bounds`,
+        `anchors`, `discounts`, `temperatures`, `seeds`, `folds`, `executor` and more.
+        """
+        from .counterfactual._sensitivity import sensitivity
+
+        return sensitivity(self, panel, **options)
 
     @property
     def plot(self) -> "Plots":

@@ -33,6 +33,8 @@ EXAMPLES = """\
   deeppqr fit decisions.csv --state wear --action action --unit owner --time month \\
       --anchor repair --anchor-reward -1 --discount 0.9 --out run/
   deeppqr fit --config deeppqr.toml --out runs/{date} --strict     # every week
+  deeppqr fit doses.csv --state age pain --action dose --action-range 0 10 --atom 0 \
+      --unit patient --time day --anchor 0 --discount 0.95 --out run/  # amounts
 """
 
 
@@ -87,6 +89,21 @@ def _add_decisions(group) -> None:
         required = name == "--action"
         group.add_argument(name, required=required, metavar="COLUMN", help=about)
     group.add_argument(
+        "--action-range",
+        nargs=2,
+        type=float,
+        metavar=("LOW", "HIGH"),
+        help="what they did is an amount between these bounds",
+    )
+    group.add_argument(
+        "--atom",
+        nargs="+",
+        type=float,
+        default=[],
+        metavar="AMOUNT",
+        help="amounts taken exactly and often, such as 0 for nothing",
+    )
+    group.add_argument(
         "--categorical",
         nargs="+",
         default=[],
@@ -126,9 +143,13 @@ def run(arguments: argparse.Namespace) -> int:
     # Before the fit, which may take minutes.
     out = dated(arguments.out)
     check_fit_folder(out, arguments.overwrite)
-    panel = deeppqr.Panel.from_file(arguments.data, **named(arguments, COLUMNS))
+    space = action_space(arguments.action_range, arguments.atom)
+    columns = named(arguments, COLUMNS)
+    panel = deeppqr.Panel.from_file(arguments.data, **columns, actions=space)
     model = deeppqr.PQR(
-        anchor=find_label(panel.actions, arguments.anchor),
+        anchor=find_label(panel.actions, arguments.anchor)
+        if space is None
+        else find_amount(arguments.anchor),
         anchor_reward=anchor_reward(arguments.anchor_reward, arguments.state),
         **named(arguments, SETTINGS),
     )
@@ -142,6 +163,30 @@ def run(arguments: argparse.Namespace) -> int:
         say(arguments, f"Not ok, with --strict: {', '.join(concerns)}")
         return NOT_OK
     return DONE
+
+
+def action_space(bounds: list[float] | None, atoms: list[float]) -> Any:
+    """The space of amounts that was typed; None for finitely many actions."""
+    if bounds is None:
+        if atoms:
+            raise DataError(
+                "--atom names amounts that are taken exactly, beside others in a range, "
+                "but there is no --action-range. Add it, or leave out --atom."
+            )
+        return None
+    box = deeppqr.Box(*bounds)
+    return deeppqr.Mixed(atoms=atoms, box=box) if atoms else box
+
+
+def find_amount(text: str) -> float:
+    """The anchor where actions are amounts."""
+    try:
+        return float(text)
+    except ValueError:
+        raise DataError(
+            "--anchor must be a number, as --action-range says that actions are amounts, "
+            f"but it is {text!r}."
+        ) from None
 
 
 def find_label(actions: tuple[Any, ...], text: str) -> Any:

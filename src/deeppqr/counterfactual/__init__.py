@@ -7,3 +7,5 @@ from ._counterfactual import counterfactual as counterfactual
 from ._demand import demand as demand
 from ._laws import Edited as Edited
 from ._scenario import NewAction as NewAction
+from ._sensitivity import sensitivity as sensitivity
+from ._sensitivity_table import Sensitivity as Sensitivity

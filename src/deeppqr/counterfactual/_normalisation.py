@@ -106,7 +106,7 @@ def bounds(
     elsewhere, so each end is an anchor reward's answer and the range is what they span.
     """
     known = setting.fit.estimate.anchor_reward(setting.state)
-    low, high = (end - known for end in _bounds_at(setting, anchor_bounds))
+    low, high = (end - known for end in bounds_at(setting, anchor_bounds))
     begin = np.clip(0.0, low, high)
     values, gradients = figures(shaped(setting, begin))
     found = np.full((2, len(values)), np.nan)
@@ -129,7 +129,8 @@ def bounds(
     return found
 
 
-def _bounds_at(setting: Setting, given: Any) -> tuple[PerRow, PerRow]:
+def bounds_at(setting: Setting, given: Any) -> tuple[PerRow, PerRow]:
+    """The anchor's least and largest reward at the nodes."""
     if not isinstance(given, (tuple, list)) or len(given) != 2:
         raise DataError(
             "`anchor_bounds` must be a pair (low, high) of numbers, columns' names or "

@@ -33,8 +33,7 @@ def covariance_of(
     fit = setting.fit
     stacked = np.stack([np.zeros_like(setting.reward), *gradients])[1:]
     if isinstance(fit.reward_function, JointReward):
-        slopes = coefficient_gradients(fit, setting.state, stacked)
-        return slopes @ fit.reward_function.covariance @ slopes.T, "delta method"
+        return joint_covariance(fit, setting.state, stacked), "delta method"
     if setting.cells is not None and panel is not None:
         from ..inference._influence import reward_influence
 
@@ -50,6 +49,15 @@ def covariance_of(
             return clustered_covariance(moved @ used.T), f"delta method, {found.note}"
     unknown = np.full((len(gradients), len(gradients)), np.nan)
     return unknown, NO_ERRORS
+
+
+def joint_covariance(
+    fit: "Fit", state: np.ndarray, by_reward: Float[np.ndarray, "figure row action"]
+) -> Float[np.ndarray, "figure figure"]:
+    """The covariance of figures of a jointly estimated reward."""
+    slopes = coefficient_gradients(fit, state, by_reward)
+    assert isinstance(fit.reward_function, JointReward)
+    return slopes @ fit.reward_function.covariance @ slopes.T
 
 
 def coefficient_gradients(
