@@ -45,6 +45,7 @@ ORDER = (
         "baselines",
         "_paper",
         "diagnostics",
+        "_questions",
         "_fit",
         "_pqr",
         "_storage",

@@ -1,6 +1,5 @@
 """A fit: the reward, Q, V and policy that were found, at any state, and what follows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -8,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ._errors import DataError, NoInfluenceFunction
+from ._questions import Questions
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
@@ -35,15 +35,12 @@ if TYPE_CHECKING:
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
     from .counterfactual._sensitivity_table import Sensitivity
-    from .inference._bootstrap import Bootstrap
-    from .inference._projection import Projection
     from .plots._plots import Plots
-    from .report._estimates import Estimates
 
 
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit:
+class Fit(Questions):
     """An identified reward with its policy and values: functions of any state."""
 
     estimate: AnchoredValue
@@ -229,36 +226,6 @@ class Fit:
             return reward_interval(self, states, level, simultaneous)
         return amount_interval(self, states, actions, level, simultaneous)
 
-    def average(self, data: Any = None, **options: Any) -> "Estimates":
-        """Average rewards by action, and by group with `by`: a table with errors.
-
-        `data` is a panel or a table of states, by default those that the fit keeps.
-        Options are those of `deeppqr.inference.average`: `by`, `actions`, `taken`,
-        `weights`, `level`.
-        """
-        from .inference._functionals import average
-
-        return average(self, data, **options)
-
-    def slopes(self, column: str, data: Any = None, **options: Any) -> "Estimates":
-        """Average slopes of the reward in a state column by action; of a category the
-        differences between levels. Options are those of `deeppqr.inference.slopes`.
-        """
-        from .inference._functionals import slopes
-
-        return slopes(self, column, data, **options)
-
-    def compare(
-        self, column: str | None = None, data: Any = None, **options: Any
-    ) -> "Estimates":
-        """Average contrasts: `fit.compare("age", step=1)`, `fit.compare("town",
-        values=("south", "west"))` or, between actions, `fit.compare(actions=("keep",
-        "replace"))`. Options are those of `deeppqr.inference.compare`.
-        """
-        from .inference._functionals import compare
-
-        return compare(self, column, data, **options)
-
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.
 
@@ -340,36 +307,6 @@ class Fit:
                 "temperature=2.0), or without `features`."
             )
 
-    def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":
-        """The reward's best linear form, with errors clustered by unit and a test.
-
-        `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
-        the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`.
-        """
-        from .inference._projection import project
-
-        return project(self, features, panel, **options)
-
-    def bootstrap(
-        self, panel: Panel, statistic: Callable[["Fit"], Any], **options: Any
-    ) -> "Bootstrap":
-        """Draws of a statistic of this fit over resampled units.
-
-        Options are those of `deeppqr.bootstrap`.
-        """
-        from .inference._bootstrap import (
-            bootstrap,
-            measure,
-            require_model,
-            require_own_panel,
-        )
-
-        model = require_model(self)
-        require_own_panel(self, panel)
-        own = measure(statistic, self)
-        return bootstrap(model, panel, statistic, estimate=own, **options)
-
     @overload
     def counterfactual(
         self, panel: Any = None, change: None = None, **options: Any
@@ -420,13 +357,6 @@ class Fit:
         from .plots._plots import Plots
 
         return Plots(self)
-
-    def identification(self) -> str:
-        """What is normalised, what the data say of the anchor, and which conclusions do
-        not depend on it: three sentences for whoever reads the result."""
-        from .report._identification import identification
-
-        return identification(self)
 
     def summary(self) -> str:
         """A printable table: what was fitted, how, and how far to trust it."""

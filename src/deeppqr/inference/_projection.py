@@ -145,8 +145,9 @@ def project(
         What the reward of the actions other than the anchor is linear in. A list of terms
         for each of these actions: `"1"`, state columns, products and powers of them
         (`"x"`, `"x^2"`, `"x * y"`), where a category such as `"town"` stands for an
-        indicator of each level but the first; a dict of such lists by action; or a
-        function of the states that gives an array (row, action, feature).
+        indicator of each level but the first; a formula such as `"x + bs(y, df=4) +
+        C(town)"`, with formulaic's transforms and an intercept; a dict of either by
+        action; or a function of the states that gives an array (row, action, feature).
     panel
         The panel that the fit was made from.
     names
@@ -171,9 +172,8 @@ def project(
     _check_choice("errors", errors, ("auto", "influence", "bootstrap"))
     if not isinstance(min_rows, (int, float)) or not min_rows >= 0:
         raise DataError(f"`min_rows` must be a number of rows, but it is {min_rows!r}.")
-    chosen = resolve_features(
-        features, names, panel.encoding, fit.actions, fit.estimate.anchor
-    )
+    about = (panel.encoding, fit.actions, fit.estimate.anchor, panel.state)
+    chosen = resolve_features(features, names, *about)
     moments = None
     if errors != "bootstrap":
         try:
