@@ -14,7 +14,7 @@ from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
 from .continuous._anchor import actions_at
-from .continuous._reward import AmountReward
+from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
@@ -36,6 +36,10 @@ if TYPE_CHECKING:
     from .counterfactual._changed import ChangedStates
     from .counterfactual._sensitivity_table import Sensitivity
     from .plots._plots import Plots
+
+
+# Rewards that are affine in the temperature, and say in which parts.
+_AFFINE = (AffineReward, JointReward, AbstractAmountReward)
 
 
 @stored
@@ -83,7 +87,7 @@ class Fit(Questions):
     def space(self) -> ActionSpace | None:
         """The Box or Mixed space of actions that are amounts; None for finitely many."""
         reward = self.reward_function
-        return reward.shapes.space if isinstance(reward, AmountReward) else None
+        return reward.shapes.space if isinstance(reward, AbstractAmountReward) else None
 
     def reward(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """r(s, a) for every action; the anchor's column is its known reward.
@@ -104,10 +108,10 @@ class Fit(Questions):
                 f"{self.space}. Fit the panel with the amounts grouped: panel.binned(11)."
             )
 
-    def _at(self, state: States, actions: Any) -> tuple[AmountReward, np.ndarray]:
+    def _at(self, state: States, actions: Any) -> tuple[AbstractAmountReward, np.ndarray]:
         """The reward of amounts, and the amounts of these states."""
         reward = self.reward_function
-        if not isinstance(reward, AmountReward):
+        if not isinstance(reward, AbstractAmountReward):
             raise DataError(
                 "`actions` are for fits over amounts, and this fit has finitely many "
                 f"actions: {list(self.actions)}. Leave them out and take a column."
@@ -275,10 +279,8 @@ class Fit(Questions):
     def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
         """The parts of the reward of each decision of a panel."""
         reward = self.reward_function
-        if isinstance(reward, AmountReward):
-            at = reward.shapes(self._at(panel.state, panel.amount)[1])
-            bare, known = reward.parts_by_shape(panel.state)
-            return (bare * at).sum(axis=1), (known * at).sum(axis=1)
+        if isinstance(reward, AbstractAmountReward):
+            return reward.parts_at(panel.state, self._at(panel.state, panel.amount)[1])
         bare, known = self._parts(panel.state)
         anchor = self.estimate.anchor
         # The anchor earns g whatever the temperature.
@@ -289,7 +291,7 @@ class Fit(Questions):
     def _parts(self, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """What the temperature scales in the reward, and what it leaves as it is."""
         self._require_affine()
-        if isinstance(self.reward_function, (AffineReward, JointReward, AmountReward)):
+        if isinstance(self.reward_function, _AFFINE):
             return self.reward_function.parts(state, self.estimate)
         bare = self.reward_function(state, replace(self.estimate, temperature=1.0))
         return bare, np.zeros_like(bare)
@@ -298,7 +300,7 @@ class Fit(Questions):
         """Refuse rewards in which the temperature and the anchor's reward are entangled."""
         nothing_earned = self.estimate.anchor_reward.is_zero
         scales = isinstance(self.reward_function, BasisReward) and nothing_earned
-        affine = isinstance(self.reward_function, (AffineReward, JointReward, AmountReward))
+        affine = isinstance(self.reward_function, _AFFINE)
         if not (affine or scales):
             raise DataError(
                 "A reward of given `features` cannot be rescaled to another temperature "

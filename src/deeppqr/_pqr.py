@@ -24,6 +24,7 @@ from .continuous._anchor import find_anchor, grid_with
 from .continuous._joint import estimate_amounts
 from .continuous._reward import implied_value
 from .continuous._shapes import ActionShapes
+from .continuous._staged import estimate_staged
 from .diagnostics._amounts import diagnose_amounts
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import diagnose
@@ -35,6 +36,7 @@ from .mdp._tabular import check_preferences
 from .panel._amounts import as_label
 from .panel._panel import Panel, require_panel
 from .policy._policy import PolicyFit, clip
+from .policy._resolve import check_policy, resolve_density
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
 from .report._summary import reward_range
@@ -67,6 +69,9 @@ class PQR:
     policy
         P: `"auto"`, `"frequency"`, `"logit"`, `"network"`, `"boosted"`, `"airl"`, an
         estimator from `deeppqr.policy`, or a scikit-learn classifier with `predict_proba`.
+        Of amounts, with `reward="regression"`: `"auto"`, `"tensor"`, `"gaussian"`,
+        `"mixture"`, `"network"`, an estimator of densities, or a function of states and
+        actions that gives log densities.
     anchor_value
         Q: `"auto"`, `"exact"`, `"linear"`, `"averager"`, `"fitted"`; `"exit"`, `"renewal"`
         or `"self-loop"` where that is what the anchor does; a solver from
@@ -113,7 +118,7 @@ class PQR:
                 f"`clip` must be a small probability between 0 and 0.5, or None, but it "
                 f"is {self.clip!r}."
             )
-        resolve_policy(self.policy)
+        check_policy(self.policy)
         resolve_anchor_value(self.anchor_value)
         resolve_reward(self.reward)
         if self.transition is not None:
@@ -241,22 +246,25 @@ class PQR:
         return fit
 
     def _fit_amounts(self, panel: Panel) -> Fit:
-        """Where actions are amounts: all stages in one, by likelihood."""
+        """Where actions are amounts: all stages in one, or with `"regression"` apart."""
         self._refuse_stages_for_finitely_many()
         assert panel.space is not None
         point = find_anchor(panel, self.anchor)
         anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         grid, anchor = grid_with(panel.space, point)
         clock = _Clock()
-        found = estimate_amounts(
-            panel,
-            ActionShapes.of(panel.space, point),
-            grid,
-            anchor_reward,
-            discount=self.discount,
-            temperature=self.temperature,
-        )
-        value = implied_value(found.reward, anchor)
+        given = (ActionShapes.of(panel.space, point), grid)
+        agent = {"discount": self.discount, "temperature": self.temperature}
+        if self.reward == "regression":
+            key_policy, _, _ = jr.split(jr.key(self.seed), 3)
+            density = resolve_density(self.policy).fit(panel, key=key_policy)
+            clock.lap("policy")
+            found = estimate_staged(panel, density, *given, anchor, anchor_reward, **agent)
+            value, policy_note = found.value, density.note
+        else:
+            found = estimate_amounts(panel, *given, anchor_reward, **agent)
+            value = implied_value(found.reward, anchor)
+            policy_note = "the density that the reward explains"
         clock.lap("reward")
         diagnostics = diagnose_amounts(panel, found, value)
         clock.lap("diagnostics")
@@ -271,11 +279,7 @@ class PQR:
             panel.encoding,
             tuple(map(as_label, grid)),
             diagnostics,
-            {
-                "policy": "the density that the reward explains",
-                "anchor_value": found.value_note,
-                "reward": found.note,
-            },
+            {"policy": policy_note, "anchor_value": found.value_note, "reward": found.note},
             self._provenance(panel, clock, solution, raw),
             SeenStates.of(panel),
             None,
@@ -283,16 +287,20 @@ class PQR:
         )
 
     def _refuse_stages_for_finitely_many(self) -> None:
-        settings = {"policy": "auto", "anchor_value": "auto", "reward": ("auto", "joint")}
-        settings |= {"transition": None, "clip": None}
-        for name, usual in settings.items():
+        staged = isinstance(self.reward, str) and self.reward == "regression"
+        usual = {"reward": ("auto", "joint", "regression"), "policy": ("auto",)}
+        usual |= {"anchor_value": ("auto",), "transition": (None,), "clip": (None,)}
+        if staged:
+            del usual["policy"]
+        for name, names in usual.items():
             value = getattr(self, name)
-            plain = value is None or isinstance(value, str)
-            if not (plain and (value == usual or value in (usual or ()))):
+            if not (value is None or isinstance(value, str)) or value not in names:
+                other = 'pass reward="regression", which has stages apart'
+                other = other if name == "policy" else "group the amounts: panel.binned(11)"
                 raise DataError(
                     f"Over amounts the reward, its value and its density are estimated "
                     f"together, but {name}={_plain(value)!r} arrived. Leave out `{name}`, "
-                    "or group the amounts: panel.binned(11)."
+                    f"or {other}."
                 )
 
     def _solve(self, solver, panel: Panel, policy, anchor_reward, anchor: int, *, key):

@@ -7,6 +7,8 @@ same order.
 
 # "auto" first: it is the default of each stage.
 POLICIES = ("auto", "frequency", "logit", "network", "boosted", "airl")
+# Of amounts, with `reward="regression"`.
+DENSITIES = ("auto", "tensor", "gaussian", "mixture", "network")
 ANCHOR_VALUES = (
     *("auto", "exact", "linear", "averager", "fitted"),
     *("exit", "self-loop", "renewal"),

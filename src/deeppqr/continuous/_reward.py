@@ -6,6 +6,7 @@ V(s) = \alpha\log\int \exp\{Q(s,a)/\alpha\}\,d\mu(a).$$
 Each is a sum of the shapes of `_shapes.py`, so that it can be read at any action.
 """
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,9 +30,42 @@ from ._shapes import ActionShapes
 PerShape = Float[np.ndarray, "row shape"]
 
 
+class AbstractAmountReward(AbstractReward):
+    """A reward over amounts: at a grid, and of any action."""
+
+    shapes: ActionShapes
+    grid: Float[np.ndarray, "action action_dimension"]
+    """The actions of tables, in the order of the fit's `actions`."""
+
+    def __call__(self, state, value):
+        bare, known = self.parts(state, value)
+        return value.temperature * bare + known
+
+    @abstractmethod
+    def parts(self, state: States, value) -> tuple[PerAction, PerAction]:
+        """What the temperature scales and what it leaves, at the grid."""
+
+    @abstractmethod
+    def parts_at(self, state: States, actions: Amounts) -> tuple[PerRow, PerRow]:
+        """The same of an action in each state."""
+
+    @abstractmethod
+    def log_density(self, state: States, actions: Amounts) -> PerRow:
+        """log pi of an action in each state, with respect to the space's measure."""
+
+    @abstractmethod
+    def errors_at(self, state: States, actions: Amounts, temperature: float) -> PerRow:
+        """Standard errors of `reward_at`."""
+
+    def reward_at(self, state: States, actions: Amounts, temperature: float) -> PerRow:
+        """r of an action in each state."""
+        bare, known = self.parts_at(state, actions)
+        return temperature * bare + known
+
+
 @stored
 @dataclass(frozen=True, eq=False)
-class AmountReward(AbstractReward):
+class AmountReward(AbstractAmountReward):
     """A reward over amounts, its continuation, and the covariance of its coefficients."""
 
     basis: SmoothBasis
@@ -47,10 +81,6 @@ class AmountReward(AbstractReward):
     discount: float
     temperature: float
     """The one it was estimated at."""
-
-    def __call__(self, state, value):
-        bare, known = self.parts(state, value)
-        return value.temperature * bare + known
 
     def parts(self, state: States, value) -> tuple[PerAction, PerAction]:
         """What the temperature scales and what it leaves, at the grid.
@@ -114,11 +144,10 @@ class AmountReward(AbstractReward):
         q = self.q_by_shape(state)
         return q @ self.at_grid.T - self._log_total(q)[:, None]
 
-    def reward_at(self, state: States, actions: Amounts, temperature: float) -> PerRow:
-        """r of an action in each state."""
+    def parts_at(self, state, actions):
+        at = self.shapes(actions)
         bare, known = self.parts_by_shape(state)
-        total = temperature * bare + known
-        return np.einsum("rt,rt->r", total, self.shapes(actions))
+        return (bare * at).sum(axis=1), (known * at).sum(axis=1)
 
     def errors_at(self, state: States, actions: Amounts, temperature: float) -> PerRow:
         """Standard errors of `reward_at`; zero at the anchor."""

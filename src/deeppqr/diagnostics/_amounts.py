@@ -8,6 +8,8 @@ from scipy.special import logsumexp
 from ..anchor._value import AnchoredValue
 from ..continuous._anchor import near_anchor, reach
 from ..continuous._joint import AmountEstimate
+from ..continuous._reward import AmountReward
+from ..continuous._staged import StagedEstimate
 from ..panel._clusters import clustered_mean
 from ..panel._panel import Panel
 from ._diagnostics import (
@@ -25,10 +27,10 @@ EDGE = 0.002
 # Rows at which integrals are taken again with twice the nodes.
 CHECKED = 500
 
+Estimate = AmountEstimate | StagedEstimate
 
-def diagnose_amounts(
-    panel: Panel, estimate: AmountEstimate, value: AnchoredValue
-) -> Diagnostics:
+
+def diagnose_amounts(panel: Panel, estimate: Estimate, value: AnchoredValue) -> Diagnostics:
     """Every figure of a fit over amounts."""
     known = value(panel.state)
     return Diagnostics(
@@ -36,7 +38,7 @@ def diagnose_amounts(
             *_support(panel, estimate, known.log_prob[:, value.anchor]),
             _edges(panel),
             _held_out_gain(panel, estimate),
-            _integrals(panel, estimate),
+            *_integrals(panel, estimate),
             _residual(estimate, float(np.std(known.value)), value.temperature),
             amplification(value, known),
             units(panel),
@@ -45,7 +47,7 @@ def diagnose_amounts(
 
 
 def _support(
-    panel: Panel, estimate: AmountEstimate, log_density: np.ndarray
+    panel: Panel, estimate: Estimate, log_density: np.ndarray
 ) -> Iterator[Diagnostic]:
     shapes = estimate.reward.shapes
     space, point = shapes.space, shapes.anchor_action
@@ -109,7 +111,7 @@ def _edges(panel: Panel) -> Diagnostic:
     )
 
 
-def _held_out_gain(panel: Panel, estimate: AmountEstimate) -> Diagnostic:
+def _held_out_gain(panel: Panel, estimate: Estimate) -> Diagnostic:
     judged = ~np.isnan(estimate.log_density)
     gain = estimate.log_density - estimate.of_histogram
     mean, error = clustered_mean(panel, gain, judged)
@@ -127,9 +129,11 @@ def _held_out_gain(panel: Panel, estimate: AmountEstimate) -> Diagnostic:
     return Diagnostic("held_out_gain", mean, "no signal", meaning)
 
 
-def _integrals(panel: Panel, estimate: AmountEstimate) -> Diagnostic:
+def _integrals(panel: Panel, estimate: Estimate) -> Iterator[Diagnostic]:
     """How much the log of the integral of exp Q changes with twice the nodes."""
     reward = estimate.reward
+    if not isinstance(reward, AmountReward):  # densities of other kinds check their own
+        return
     space, shapes = reward.shapes.space, reward.shapes
     q = reward.q_by_shape(panel.state[:: max(1, len(panel) // CHECKED)])
     used, _ = reward.nodes
@@ -140,7 +144,7 @@ def _integrals(panel: Panel, estimate: AmountEstimate) -> Diagnostic:
         at = q @ shapes(nodes.action).T + np.log(nodes.weight)
         totals.append(logsumexp(at, axis=1))
     largest = float(np.abs(totals[0] - totals[1]).max())
-    return Diagnostic(
+    yield Diagnostic(
         "integral_error",
         largest,
         grade(-largest, -0.01, -0.1),
@@ -149,7 +153,7 @@ def _integrals(panel: Panel, estimate: AmountEstimate) -> Diagnostic:
     )
 
 
-def _residual(estimate: AmountEstimate, spread: float, temperature: float) -> Diagnostic:
+def _residual(estimate: Estimate, spread: float, temperature: float) -> Diagnostic:
     size = temperature * estimate.residual
     return Diagnostic(
         "bellman_residual",

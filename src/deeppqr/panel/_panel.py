@@ -139,7 +139,7 @@ class Panel:
         roles = {"unit": unit, "time": time}
         roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
         for act in acts:
-            told = roles | {"action": act}
+            told = {"action": act} | roles
             refuse_other_roles(told, state=names, next_state=next_names)
         if next_names is not None and len(next_names) != len(names):
             raise DataError(

@@ -10,7 +10,7 @@ from jaxtyping import Float, PRNGKeyArray
 from scipy.special import logsumexp
 
 from .._errors import DataError
-from .._shapes import PerRow, States
+from .._shapes import PerAction, PerRow, States
 from .._stored import stored
 from ..actions._nodes import Nodes
 from ..actions._space import ActionSpace, Amounts
@@ -30,6 +30,13 @@ class AbstractDensity(ABC):
     @abstractmethod
     def log_density(self, state: States, amount: Amounts) -> PerRow:
         """Log density of one action a state: log probability where it is an atom."""
+
+    def log_densities(
+        self, state: States, actions: Float[np.ndarray, "action action_dimension"]
+    ) -> PerAction:
+        """Log densities of each of these actions in each state."""
+        each = [np.tile(action, (len(state), 1)) for action in actions]
+        return np.stack([self.log_density(state, action) for action in each], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,13 +136,22 @@ class BasisDensity(AbstractDensity):
     def log_density(self, state, amount):
         return log_density_of(self.basis, self.coefficients(state), amount)
 
+    def log_densities(self, state, actions):
+        size, basis = self.coefficients(state), self.basis
+        return size @ basis(actions).T - log_integral(basis, size)[:, None]
+
 
 def log_density_of(
     basis: ActionBasis, size: Float[np.ndarray, "row function"], amount: Amounts
 ) -> PerRow:
     """Log density of each row's action, from coefficients of the basis."""
-    found, weight = np.einsum("rf,rf->r", size, basis(amount)), basis.nodes.weight
+    return np.einsum("rf,rf->r", size, basis(amount)) - log_integral(basis, size)
+
+
+def log_integral(basis: ActionBasis, size: Float[np.ndarray, "row function"]) -> PerRow:
+    """What normalises each row's density."""
+    found, log_weight = np.empty(len(size)), np.log(basis.nodes.weight)
     # In blocks: 400 nodes of a plane for every row would be large.
     for rows in np.array_split(np.arange(len(size)), -(-len(size) // 10_000) or 1):
-        found[rows] -= logsumexp(size[rows] @ basis.at_nodes.T, b=weight, axis=1)
+        found[rows] = logsumexp(size[rows] @ basis.at_nodes.T + log_weight, axis=1)
     return found

@@ -81,7 +81,7 @@ class StateFeatures:
     centre: Float[np.ndarray, " ridge"]
 
     @classmethod
-    def of(cls, state: States, num_functions: int) -> "StateFeatures":
+    def of(cls, state: States, num_functions: int, ridges: int = RIDGES) -> "StateFeatures":
         """As many as the coefficients may be, for so many functions of the action."""
         dim = state.shape[1]
         room = MAX_COEFFICIENTS // num_functions
@@ -90,7 +90,7 @@ class StateFeatures:
         width = products if degree == 2 else 1 + dim
         # A fixed seed: these are features, not estimates, and fits are to be repeatable.
         rng = np.random.default_rng(0)
-        number = int(np.clip(room - width, 0, RIDGES))
+        number = int(np.clip(room - width, 0, ridges))
         direction = rng.normal(size=(dim, number)) * np.sqrt(2 / dim)
         return cls(Scaling.of(state), degree, direction, rng.normal(size=number))
 

@@ -27,6 +27,11 @@ ENOUGH_GIVEN = 1e-7
 # Largest root mean squared change of log-odds in one step.
 MAX_CHANGE = 1.5
 MIN_LENGTH = 0.02
+# Steps at a policy, and the part of one below which it is taken again under weak
+# penalties, down to the shortest. Under a reward of zero an exit is worth nothing and all
+# else the bonus of many choices: its probability may begin at 1e-7, where the information
+# is as small and Newton's step 10,000 times too long.
+START_STEPS, USUAL_STEP, SHORTEST = 40, 1 / 16, 1e-9
 EVIDENCE_ROUNDS = 40
 POLICY_ROUNDS = 2
 
@@ -76,25 +81,40 @@ def start_from_policy(problem: ValueProblem, basis: Any, log_prob: PerAction) ->
     def fit(q: PerAction) -> float:
         return float(problem.weight @ log_softmax(q, axis=1)[rows, problem.action])
 
-    theta, penalty = np.zeros(len(basis)), np.ones(num_groups(basis))
-    q = problem.default + discount * problem.project(weight)
-    for _ in range(15):
-        problem.q = q
-        gradient, information = problem.derivatives(basis, columns, successor)
-        right = information @ theta + gradient
-        penalty, effective = best_penalty(
-            information, right, basis.group, penalty, EVIDENCE_ROUNDS
-        )
+    def moved(theta, q, gradient, information, penalty, shortest):
+        """Coefficients and Q after a step and the gain hoped for; None if all are worse."""
         diagonal = penalty_diagonal(penalty, basis.group)
+        right = information @ theta + gradient
         step = np.linalg.solve(information + np.diag(diagonal), right) - theta
         slope = float(step @ (gradient - diagonal * theta))
         change, now, length = along(step), fit(q) - 0.5 * diagonal @ theta**2, 1.0
-        while length > 1e-3:
-            moved = theta + length * step
-            if fit(q + length * change) - 0.5 * diagonal @ moved**2 >= now + 1e-4 * slope:
-                break
+        while length >= shortest:
+            there, q_there = theta + length * step, q + length * change
+            gained = fit(q_there) - 0.5 * diagonal @ there**2 - now
+            if gained >= 1e-4 * length * slope:
+                return there, q_there, slope
             length /= 2
-        theta, q = theta + length * step, q + length * change
+        return None
+
+    theta, weak = np.zeros(len(basis)), np.ones(num_groups(basis))
+    q, penalty = problem.default + discount * problem.project(weight), weak
+    for _ in range(START_STEPS):
+        problem.q = q
+        derivatives = problem.derivatives(basis, columns, successor)
+        right = derivatives[1] @ theta + derivatives[0]
+        penalty, effective = best_penalty(
+            derivatives[1], right, basis.group, penalty, EVIDENCE_ROUNDS
+        )
+        found = moved(theta, q, *derivatives, penalty, USUAL_STEP)
+        if found is None:
+            # Far from the maximum the likelihood is no parabola, and neither the step's
+            # length nor the evidence for penalties means anything.
+            penalty, found = weak, moved(theta, q, *derivatives, weak, SHORTEST)
+            if found is None:
+                break
+            theta, q, _ = found
+            continue
+        theta, q, slope = found
         if slope < max(0.5, ENOUGH_TO_START * effective.sum()):
             break
     problem.q = q
