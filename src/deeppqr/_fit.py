@@ -13,6 +13,7 @@ from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
 from .actions._space import ActionSpace
 from .anchor._value import AnchoredValue
+from .anchor._value import with_known as with_known
 from .continuous._anchor import actions_at
 from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
@@ -358,6 +359,7 @@ class Fit(Questions):
         """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
         from .plots._plots import Plots
 
+        self._require_finite("Plots")
         return Plots(self)
 
     def summary(self) -> str:
@@ -365,6 +367,24 @@ class Fit(Questions):
         from .report._summary import summarise
 
         return summarise(self)
+
+    def report(
+        self, path: str | Path, *, results: Any = (), title: str | None = None
+    ) -> Path:
+        """Write one self-contained HTML file: what was found and how far to trust it.
+
+        `results` are tables and counterfactuals to add, one or a list: what `project`,
+        `average` and `counterfactual` return. `title` is the page's heading.
+        """
+        from .page._report import write_report
+
+        self._require_finite("Reports")
+        return write_report(self, path, results=results, title=title)
+
+    def _repr_html_(self) -> str:
+        from .page._notebook import fit_html
+
+        return fit_html(self)
 
     def save(self, folder: str | Path) -> Path:
         """Write the fit to a new folder; `deeppqr.load` reads it back."""
@@ -378,13 +398,3 @@ class Fit(Questions):
             f"temperature={self.temperature}, actions={list(self.actions)}, "
             f"warnings={[figure.name for figure in self.diagnostics.warnings]})"
         )
-
-
-def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
-    """The third stage's rewards with g in the anchor's column.
-
-    g is known, not estimated; what the third stage makes of it is a diagnostic.
-    """
-    known = reward.copy()
-    known[:, value.anchor] = value.anchor_reward(state)
-    return known

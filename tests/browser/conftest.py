@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from drawn_fits import light, mixed  # noqa: F401
+
 ROOT = Path(__file__).parents[2]
 # Where `npm install --prefix .tools axe-core` puts it.
 AXE = Path(os.environ.get("AXE", ROOT / ".tools/node_modules/axe-core/axe.min.js"))
@@ -85,3 +87,43 @@ def prefer(browser):
 
     yield emulate
     emulate()
+
+
+@pytest.fixture
+def offline(browser):
+    """The browser without a network: whatever a page asks for beyond itself fails."""
+    browser.execute_cdp_cmd("Network.enable", {})
+    state = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", state)
+    yield browser
+    state |= {"offline": False, "downloadThroughput": -1, "uploadThroughput": -1}
+    browser.execute_cdp_cmd("Network.emulateNetworkConditions", state)
+
+
+@pytest.fixture
+def console_errors(browser):
+    """A function that gives what the page has written to the console as errors."""
+    browser.get_log("browser")  # what earlier tests left
+
+    def read() -> list[str]:
+        logged = browser.get_log("browser")
+        return [each["message"] for each in logged if each["level"] in ("SEVERE", "ERROR")]
+
+    return read
+
+
+@pytest.fixture
+def screen(browser):
+    """A function that sets the width of the screen, and dark or light, until the end."""
+
+    def set_to(*, width: int = 1100, scheme: str = "light") -> None:
+        metrics = {"width": width, "height": 1400, "deviceScaleFactor": 1}
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", metrics | {"mobile": width < 600}
+        )
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
+
+    yield set_to
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})

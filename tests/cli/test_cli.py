@@ -220,8 +220,13 @@ def test_demo_writes_its_folder(tmp_path, capsys, monkeypatch):
         "table.csv",
         "rewards.png",
         "report.txt",
+        "report.html",
+        "recovery.png",
         "demonstrations.parquet",
     }
+    page = (tmp_path / "demo-2" / "report.html").read_text(encoding="utf-8")
+    assert "Against the truth" in page
+    assert len(page) < 3_000_000
     table = pl.read_csv(tmp_path / "demo-2" / "table.csv")
     assert table["nmse"][0] < table["nmse"][1]
     assert table["nmse"][3] == 1.0

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -99,6 +100,33 @@ def test_a_category_is_set_by_its_level(answers, hostile_fit):
 
 
 @pytest.mark.parametrize(
+    ("question", "options"),
+    [
+        ({"kind": "transfer", "action": 1, "amount": 0.5}, {"transfer": 0.5}),
+        ({"kind": "remove", "action": 1}, {"remove": None}),
+        ({"kind": "transfer", "action": 1, "amount": 0.5, "periods": 3}, {"transfer": 0.5}),
+    ],
+)
+def test_a_changed_problem_is_the_librarys_counterfactual(
+    question, options, answers, hostile_fit
+):
+    """Solved again by `fit.counterfactual`, from the states that the fit kept."""
+    label = hostile_fit.actions[1]
+    given: dict[str, Any] = (
+        {"remove": [label]} if "remove" in options else {"transfer": {label: 0.5}}
+    )
+    states = hostile_fit.encoding.decode(hostile_fit.seen.state)
+    expected: Any = hostile_fit.counterfactual(
+        states=states, periods=question.get("periods"), **given
+    )
+    found = what_if(hostile_fit, answers.controls, question)
+    np.testing.assert_allclose([row["change"] for row in found["rows"]], expected.changes)
+    lows = [row["low"] for row in found["rows"]]
+    np.testing.assert_allclose(lows, [each.low for each in expected.figures])
+    assert expected.identification in found["notes"]
+
+
+@pytest.mark.parametrize(
     ("question", "message"),
     [
         ({"kind": "miracle"}, "`kind` must be one of"),
@@ -108,6 +136,8 @@ def test_a_category_is_set_by_its_level(answers, hostile_fit):
         ({"kind": "transfer", "action": 7, "amount": 1}, "The action must be"),
         ({"kind": "transfer", "action": 0, "amount": None}, "The amount must be"),
         ({"kind": "remove", "action": 1.5}, "The action must be"),
+        ({"kind": "remove", "action": 1, "periods": 0}, "The number of periods must be"),
+        ({"kind": "remove", "action": 1, "periods": "2"}, "The number of periods must be"),
     ],
 )
 def test_what_is_no_scenario_is_refused(question, message, answers, hostile_fit):

@@ -1,50 +1,11 @@
-"""Small fits to draw: numbers, categories, many actions."""
-
-from typing import Any
+"""Figures are drawn without a screen, and closed after each test."""
 
 import matplotlib
 import pytest
-from season_panel import decisions, panel_of
 
-import deeppqr
+from drawn_fits import counted, fit, light, many, mixed  # noqa: F401
 
 matplotlib.use("agg")
-
-
-@pytest.fixture(scope="session")
-def light():
-    """Joint estimation from a logit: quick, and with errors in closed form."""
-    return {"policy": "logit", "reward": "joint"}
-
-
-@pytest.fixture(scope="session")
-def fit(paper, light):
-    """Of the paper's world at p = 3; five actions, of which 0 is the anchor."""
-    world, panel = paper
-    panel = panel.select(panel.unit < 20)
-    return deeppqr.PQR(discount=world.discount, anchor=0, **light).fit(panel)
-
-
-@pytest.fixture(scope="session")
-def mixed(light):
-    """A number, a flag and a category; three actions."""
-    model = deeppqr.PQR(discount=0.8, anchor="act 00", **light)
-    return model.fit(panel_of(decisions(3)))
-
-
-@pytest.fixture(scope="session")
-def many():
-    """Nine actions; no errors in closed form."""
-    stages: Any = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
-    model = deeppqr.PQR(discount=0.8, anchor="act 00", **stages)
-    return model.fit(panel_of(decisions(9)))
-
-
-@pytest.fixture(scope="session")
-def counted(tabular):
-    """A counted table over one category-like number."""
-    _, panel = tabular
-    return deeppqr.PQR(discount=0.9, anchor=0).fit(panel)
 
 
 @pytest.fixture(autouse=True)

@@ -114,3 +114,13 @@ def anchor_problem(
         discount=discount,
         anchor_label=panel.actions[anchor],
     )
+
+
+def with_known(value: AnchoredValue, state: np.ndarray, reward: np.ndarray) -> np.ndarray:
+    """The third stage's rewards with g in the anchor's column.
+
+    g is known, not estimated; what the third stage makes of it is a diagnostic.
+    """
+    known = reward.copy()
+    known[:, value.anchor] = value.anchor_reward(state)
+    return known

@@ -73,6 +73,12 @@ def add_common(parser: Any, *, seed: int = 0) -> None:
     add_quiet(parser)
 
 
+def add_no_report(parser: Any) -> None:
+    parser.add_argument(
+        "--no-report", action="store_true", help="write no HTML report beside the fit"
+    )
+
+
 def add_quiet(parser: Any) -> None:
     parser.add_argument("--quiet", action="store_true", help="print nothing")
 

@@ -8,7 +8,7 @@ from typing import Any
 import deeppqr
 
 from .._files import check_output, new_folder
-from ._common import add_common, add_job, named, say
+from ._common import add_common, add_job, add_no_report, named, say
 
 EXAMPLES = """\
   deeppqr demo                          # half a minute on two cores
@@ -26,6 +26,7 @@ def register(jobs) -> None:
     parser.add_argument("--p", type=int, default=5, help="state variables")
     parser.add_argument("--reward-scale", type=float, default=1.0)
     parser.add_argument("--steps", type=int, default=50_000)
+    add_no_report(parser)
     add_common(parser)
     parser.set_defaults(run=run)
 
@@ -34,6 +35,7 @@ def run(arguments: argparse.Namespace) -> None:
     """Write the fit, the comparison, its figure and the data to a new folder."""
     import polars as pl
 
+    from ..page._truth import write_demo_report
     from ..report._figures import scatter_rewards
 
     folder, seed = arguments.out or _free_name(), arguments.seed
@@ -63,11 +65,13 @@ def run(arguments: argparse.Namespace) -> None:
         scatter_rewards(truth, shown, **labels, path=partial / "rewards.png")
         text = f"{fit.summary()}\n\n{format_scores(scores)}"
         (partial / "report.txt").write_text(text + "\n", encoding="utf-8")
-    say(
-        arguments,
-        f"{text}\n\nIn {folder}/: fit/ (the model), table.csv, rewards.png, report.txt and "
-        "demonstrations.parquet",
-    )
+        if not arguments.no_report:
+            say(arguments, "Writing the report")
+            write_demo_report(fit, world.reward, scores, partial)
+    written = "fit/ (the model), table.csv, rewards.png, report.txt and "
+    if not arguments.no_report:
+        written = f"report.html (open it in a browser), recovery.png, {written}"
+    say(arguments, f"{text}\n\nIn {folder}/: {written}demonstrations.parquet")
 
 
 def compared_rewards(fit: "deeppqr.Fit", states: Any) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from ._common import (
     NOT_OK,
     add_common,
     add_job,
+    add_no_report,
     check_fit_folder,
     dated,
     fit_folder,
@@ -23,6 +24,7 @@ from ._common import (
     say,
 )
 from ._config import add_config
+from ._report import report_beside
 
 # Options that are handed on under their own name, to the panel and to the model.
 COLUMNS = (
@@ -66,6 +68,7 @@ def register(jobs) -> None:
         action="store_true",
         help="exit with status 1 if a verdict is not ok; the fit is written all the same",
     )
+    add_no_report(output)
     add_common(output)
     parser.set_defaults(run=run)
 
@@ -156,8 +159,11 @@ def run(arguments: argparse.Namespace) -> int:
     fit = model.fit(panel)
     with fit_folder(out, arguments.overwrite) as folder:
         written_somewhere(fit.save, folder)
+        if not arguments.no_report and fit.space is None:
+            report_beside(fit, folder)
     say(arguments, fit.summary())
-    say(arguments, f"Fit written to {out}")
+    page = out / "report.html"
+    say(arguments, f"Fit written to {out}{f'; to read: {page}' if page.exists() else ''}")
     concerns = [figure.name for figure in fit.diagnostics.warnings]
     if arguments.strict and concerns:
         say(arguments, f"Not ok, with --strict: {', '.join(concerns)}")

@@ -237,7 +237,7 @@ def find_law(fit: "Fit", panel: Panel | None) -> AnyLaw:
     bare = reward.policy_part if isinstance(reward, AffineReward) else reward
     if isinstance(bare, LawReward):
         return bare.transition
-    if isinstance(bare, JointReward) and bare.law is not None:
+    if isinstance(bare, (JointReward, TableReward)) and bare.law is not None:
         return bare.law
     given = None if fit.model is None else fit.model.transition
     if panel is None:

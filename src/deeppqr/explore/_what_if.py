@@ -112,7 +112,13 @@ def _other_problem(
         options["remove"] = [label]
     periods = question.get("periods")
     if periods is not None:
-        options["periods"] = 1 + read_index(periods - 1, MAX_PERIODS, "number of periods")
+        whole = isinstance(periods, int) and not isinstance(periods, bool)
+        if not whole or not 1 <= periods <= MAX_PERIODS:
+            raise DataError(
+                f"The number of periods must be a whole number from 1 to {MAX_PERIODS:,}, "
+                f"but it is {plain(periods)}."
+            )
+        options["periods"] = periods
         title += f", over {periods} periods"
     found: Any = fit.counterfactual(**options)
     rows = [

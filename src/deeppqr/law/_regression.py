@@ -18,6 +18,7 @@ RIDGE = 100.0
 NUM_RIDGES = 150
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Regression(AbstractTransition):
     """One ridge regression per action of f(s'), or of another law's residuals."""
@@ -32,6 +33,10 @@ class Regression(AbstractTransition):
         # One ridge function for every five rows at most.
         number = min(NUM_RIDGES, len(steps.state) // 5)
         return cls(steps, Ridges.of(steps.state, number), base)
+
+    def kept(self) -> "Regression":
+        base = None if self.base is None else self.base.kept()
+        return Regression(self.steps.thinned(), self.features, base)
 
     def ahead(self, function: StateFunction) -> "RegressedAhead":
         steps, base = self.steps, None

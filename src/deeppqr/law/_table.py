@@ -10,6 +10,7 @@ from ..panel._cells import Cells
 from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Table(AbstractTransition):
     """Means over the rows of each state and action; NaN where a pair was never seen."""

@@ -8,9 +8,14 @@ import numpy as np
 from jaxtyping import Float
 
 from .._shapes import Codes, Mask, PerRow, States
+from .._stored import stored
 from ..learners._chunks import in_chunks
 from ..panel._cells import Cells
 from ..panel._panel import Panel
+
+# Numbers in the steps that a fit keeps, 8 MB: 70,000 steps of five columns, all of them in
+# most panels. With fewer, laws by regression of what is kept are rougher than the fit's.
+MAX_KEPT = 1_000_000
 
 StateFunction = Callable[[np.ndarray], np.ndarray]
 """States to columns of values, (row, column)."""
@@ -34,7 +39,12 @@ class AbstractTransition(ABC):
     def ahead(self, function: StateFunction) -> AbstractAhead:
         """The expectation of `function` at the next state; zero once the process ended."""
 
+    def kept(self) -> "AbstractTransition":
+        """This law as a fit keeps it, of bounded size, for problems solved again."""
+        return self
 
+
+@stored
 @dataclass(frozen=True, eq=False)
 class Steps:
     """The rows of a panel that show where an action led."""
@@ -71,6 +81,13 @@ class Steps:
             self.weight[rows],
             self.num_actions,
         )
+
+    def thinned(self) -> "Steps":
+        """Every so many steps, so that `MAX_KEPT` numbers are not exceeded."""
+        every = -(-self.state.size * 2 // MAX_KEPT)
+        if every <= 1:
+            return self
+        return self.select(np.arange(len(self.state)) % every == 0)
 
     def pooled(self) -> "Steps":
         """Equal rows merged, with their weights added."""

@@ -287,6 +287,11 @@ class Panel:
             f"{counted(int(self.terminal.sum()), 'terminal row')})"
         )
 
+    def _repr_html_(self) -> str:
+        from ..page._panel_notebook import panel_html
+
+        return panel_html(self)
+
     @property
     def num_actions(self) -> int:
         return len(self.actions)

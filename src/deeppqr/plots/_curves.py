@@ -5,13 +5,14 @@ $$\bar r_a(x) = \tfrac{1}{n} \sum_i r\{(x, s_{-x,i}), a\},$$
 or with the others at one typical state. Bands are pointwise.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Bool, Float
 
-from .._errors import DataError
+from .._errors import DataError, DeepPQRError
 from .._shapes import States
 from ..panel._encoding import StateColumn
 from ..reward._joint_reward import JointReward
@@ -95,17 +96,33 @@ class Surface:
 def reward_curves(fit: "Fit", column: Any, *, others: Others = "average") -> Curves:
     """The rewards along a state column; the other columns averaged over or typical."""
     spec, place = require_column(fit, column, "column")
-    if _knows_cells_only(fit):
+    if knows_cells_only(fit):
         return _curves_of_table(fit, spec, place)
-    base, weight, words = _base(fit, others, AVERAGED)
-    values, encoded, sampled = _points(fit, spec, place)
-    grid = np.repeat(base[None], len(values), axis=0)
-    grid[:, :, place] = encoded[:, None, :]
+    values, grid, weight, words, sampled = _along(fit, spec, place, others)
     reward, error, inside = _averages(fit, grid, weight)
     return Curves(spec, values, reward, error, inside, words, sampled)
 
 
-def _knows_cells_only(fit: "Fit") -> bool:
+def mean_along(
+    fit: "Fit", curves: Curves, function: Callable[[np.ndarray], Any]
+) -> Float[np.ndarray, "point action"]:
+    """The means of a function of the states where a curve has its rewards averaged."""
+    spec, place = require_column(fit, curves.column.name, "column")
+    _, grid, weight, _, _ = _along(fit, spec, place, "average")
+    states = fit.encoding.decode(grid.reshape(-1, grid.shape[2]))
+    return weight @ np.asarray(function(states)).reshape(*grid.shape[:2], -1)
+
+
+def _along(fit: "Fit", spec: StateColumn, place: slice, others: Others):
+    """The values along a column, and the states (point, sample, feature) with weights."""
+    base, weight, words = _base(fit, others, AVERAGED)
+    values, encoded, sampled = _points(fit, spec, place)
+    grid = np.repeat(base[None], len(values), axis=0)
+    grid[:, :, place] = encoded[:, None, :]
+    return values, grid, weight, words, sampled
+
+
+def knows_cells_only(fit: "Fit") -> bool:
     """Whether the reward is a table, which says nothing of states that were not seen."""
     reward = fit.reward_function
     bare = reward.policy_part if isinstance(reward, AffineReward) else reward
@@ -126,8 +143,11 @@ def _curves_of_table(fit: "Fit", spec: StateColumn, place: slice) -> Curves:
     np.add.at(total[1], code, known * weight[:, None])
     with np.errstate(invalid="ignore"):
         mean = total[0] / total[1]
+    shares = known * weight[:, None] / np.maximum(total[1], 1e-300)[code]
+    error = _summed_errors(
+        fit, [(seen[code == key], shares[code == key]) for key in range(len(keys))]
+    )
     alone = len(fit.encoding.columns) == 1
-    error = errors_of_means(fit, seen, np.ones(1)) if alone else None
     words = "" if alone else "means of the states in the data with each value"
     if spec.kind == "categorical":
         levels = np.where(keys.any(axis=1), keys.argmax(axis=1) + 1, 0)
@@ -155,7 +175,7 @@ def reward_surface(
             f"A surface takes two different columns, but both are {column!r}. For a curve "
             f"along one: fit.plot.reward({column!r})."
         )
-    if _knows_cells_only(fit):
+    if knows_cells_only(fit):
         raise DataError(
             "This fit's reward is a table, which says nothing between the states that were "
             f"seen, so there is no surface. Draw curves: fit.plot.reward({column!r})."
@@ -264,12 +284,9 @@ def errors_of_means(
     """
     reward, sample = fit.reward_function, len(weight)
     if not isinstance(reward, JointReward):
-        if sample > 1:
-            return None
-        try:
-            return np.asarray(fit.standard_errors(fit.encoding.decode(states)))
-        except DataError:
-            return None
+        shares = np.repeat(weight[:, None], len(fit.actions), axis=1)
+        parts = states.reshape(-1, sample, states.shape[1])
+        return _summed_errors(fit, [(part, shares) for part in parts])
     columns = reward.basis.columns(states)
     # Slopes are linear in the columns: their means follow from the columns' means.
     mean = weight @ columns.reshape(-1, sample, columns.shape[1])
@@ -281,3 +298,12 @@ def errors_of_means(
         variance = ((slopes @ reward.covariance[np.ix_(used, used)]) * slopes).sum(axis=1)
         found[:, action] = np.sqrt(np.maximum(variance, 0.0))
     return fit.temperature * found
+
+
+def _summed_errors(fit: "Fit", sums: list[tuple[States, np.ndarray]]):
+    """Standard errors of weighted sums of rewards, however the fit comes by errors."""
+    try:
+        uncertainty = fit._errors()
+    except DeepPQRError:
+        return None
+    return np.array([uncertainty.mean_errors(*each, fit.estimate) for each in sums])

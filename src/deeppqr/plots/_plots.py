@@ -1,13 +1,18 @@
 """`fit.plot`: the figures of a fit, as matplotlib axes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from .._errors import DataError
+from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import ChangedStates
 from ._checks import plot_anchor, plot_diagnostics, plot_policy
 from ._curves import Others
-from ._results import plot_changed
+from ._recovery import plot_recovery
+from ._results import plot_changed, plot_counterfactual
 from ._reward import plot_curves, plot_surfaces
 from ._style import NewAxes, pyplot_axes, quiet_fonts, styled
 
@@ -62,6 +67,18 @@ class Plots:
                 self.fit, column, second, actions, others, level, ax, self.new_axes
             )
 
+    def recovery(
+        self, column: str, truth: Callable[[np.ndarray], Any], *, ax: Any = None
+    ) -> Any:
+        """The reward along a column against a known truth, beside naive log-odds.
+
+        Of fits to simulated decisions: `truth` takes an array of states and returns the
+        true rewards, (state, action), as `world.reward` does. On the right, what is often
+        read as a reward: how much more likely an action is than the anchor.
+        """
+        with styled(ax), quiet_fonts():
+            return plot_recovery(self.fit, column, truth, ax, self.new_axes)
+
     def policy(self, *, actions: Any = None, ax: Any = None) -> Any:
         """The policy's calibration: shares in the data against its probabilities."""
         with styled(ax), quiet_fonts():
@@ -85,10 +102,14 @@ class Plots:
         actions: Any = None,
         ax: Any = None,
     ) -> Any:
-        """What `fit.counterfactual` returned: means by scenario, with bands.
+        """What `fit.counterfactual` returned: choices before and after, with intervals.
 
-        `quantity` is `"reward"` or `"probability"`; both by default, side by side.
+        Of changed states, means by scenario: `quantity` is `"reward"` or
+        `"probability"`, both by default, and `actions` are the labels to show.
         """
+        if isinstance(result, Counterfactual):
+            with styled(ax), quiet_fonts():
+                return plot_counterfactual(result, ax, self.new_axes)
         if not isinstance(result, ChangedStates):
             raise DataError(
                 "`result` must be what `fit.counterfactual(...)` returned, but a "

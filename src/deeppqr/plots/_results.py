@@ -5,10 +5,12 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
+from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import AS_SEEN, QUANTITIES, ChangedStates
 from ._axes import given_back, take_axes
-from ._style import MAX_TOGETHER, NewAxes, look, text_of
+from ._style import ANCHOR, MAX_TOGETHER, PALETTE, NewAxes, look, text_of
 
+MAX_ROWS = 12  # actions of a counterfactual, those whose probability moves most
 WORDS = {"reward": "mean reward", "probability": "mean probability"}
 
 
@@ -92,3 +94,50 @@ def _supports(result: ChangedStates):
 
 def _has_bands(result: ChangedStates) -> bool:
     return result.bootstrap is not None and len(result.bootstrap.draws) > 1
+
+
+def plot_counterfactual(result: Counterfactual, ax: Any, new: NewAxes) -> Any:
+    """Choice probabilities before and after, a panel for each horizon."""
+    horizons: dict[str, list[Any]] = {}
+    for each in result.figures:
+        if each.quantity == "probability":
+            horizons.setdefault(each.horizon, []).append(each)
+    rows = max(map(len, horizons.values()))
+    size = (4.8, 1.3 + 0.45 * min(rows, MAX_ROWS))
+    axes = take_axes(ax, len(horizons), new, size=size)
+    for axis, (horizon, figures) in zip(axes, horizons.items(), strict=True):
+        if len(figures) > MAX_ROWS:  # those that move most, in their own order
+            moved = np.argsort([-abs(each.change) for each in figures], kind="stable")
+            figures = [figures[at] for at in np.sort(moved[:MAX_ROWS])]
+        _draw_dumbbells(axis, figures, result.level)
+        axis.set_title(text_of(horizon))
+    axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return given_back(axes)
+
+
+def _draw_dumbbells(axis, figures: list[Any], level: float) -> None:
+    from scipy.special import ndtri
+
+    quantile = float(ndtri((1 + level) / 2))
+    at = np.arange(len(figures))
+    for name, aside, face, colour in (
+        ("before", -0.14, "white", ANCHOR["color"]),
+        ("after", 0.14, PALETTE[0], PALETTE[0]),
+    ):
+        values = np.array([getattr(each, name) for each in figures])
+        error = np.array([getattr(each, f"standard_error_{name}") for each in figures])
+        axis.errorbar(
+            values,
+            at + aside,
+            xerr=quantile * np.nan_to_num(error),
+            fmt="o",
+            color=colour,
+            markerfacecolor=face,
+            elinewidth=1.2,
+            label=name,
+        )
+    axis.set_yticks(at, [text_of(each.action, 24) for each in figures])
+    axis.set_ylim(len(figures) - 0.5, -0.5)
+    axis.set_xlabel(f"probability, {100 * level:g} % intervals")
+    axis.grid(axis="x", linewidth=0.6)
+    axis.set_axisbelow(True)

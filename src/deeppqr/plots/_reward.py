@@ -227,7 +227,7 @@ def _draw_surface(axis, surface: Surface, action: int, largest: float, level: fl
         from scipy.special import ndtri
 
         half = ndtri((1 + level) / 2) * surface.error[..., action]
-        lines = axis.contour(x, y, half, levels=4, colors="#1b1c1d", linewidths=0.7)
+        lines = axis.contour(x, y, half, levels=4, colors="#101010", linewidths=0.7)
         axis.clabel(lines, fmt="±%.2g", fontsize=7)
     for curves, name_axis in ((surface.x, axis.set_xticks), (surface.y, axis.set_yticks)):
         if curves.column.kind != "numeric":

@@ -141,7 +141,8 @@ class Estimates:
         }
         return pl.DataFrame(labels | figures, strict=False)
 
-    def _printed(self) -> Grid:
+    def printed(self) -> Grid:
+        """Its cells, as every format shows them."""
         share = f"{100 * self.level:g}%"
         head = ("", "estimate", "s.e.", "z", "p", f"{share} low", f"{share} high")
         lines = tuple(_cells(row) for row in self.table())
@@ -150,19 +151,19 @@ class Estimates:
 
     def text(self) -> str:
         """Aligned columns between rules, for the terminal."""
-        return self._printed().text()
+        return self.printed().text()
 
     def markdown(self) -> str:
         """A Markdown table under a bold title, its facts below."""
-        return self._printed().markdown()
+        return self.printed().markdown()
 
     def latex(self) -> str:
         r"""A `table` float with the rules of booktabs, which the preamble loads."""
-        return self._printed().latex()
+        return self.printed().latex()
 
     def html(self) -> str:
         """A `table` element, which notebooks show."""
-        return self._printed().html()
+        return self.printed().html()
 
     _repr_html_ = html
 

@@ -412,7 +412,7 @@ class _Task:
             self.anchor_ends,
             self.discount,
             self.temperature,
-            self.learned.law,
+            self.learned.law.kept(),
         )
         if len(found.rows) == len(panel) and not self.decisions.pooled:
             reward.keep(panel.state, self._continuations(problem, known))

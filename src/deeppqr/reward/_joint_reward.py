@@ -6,14 +6,14 @@ $g(s) - \gamma E[g(s')|s,a]$, the reward that makes going on for ever worth as m
 zero where the user gave the features.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from jaxtyping import Float
 from scipy.special import log_softmax
 
 from .._shapes import Codes, PerAction, States
-from .._stored import TRANSIENT, stored
+from .._stored import stored
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
@@ -40,8 +40,8 @@ class JointReward(AbstractReward):
     discount: float
     temperature: float
     """The one it was estimated at."""
-    law: AbstractTransition | None = field(default=None, metadata={TRANSIENT: True})
-    """Where actions lead, for problems solved again; None once read from a folder."""
+    law: AbstractTransition | None = None
+    """Where actions lead, for problems solved again."""
 
     def __call__(self, state, value):
         if value.temperature == self.temperature:

@@ -31,7 +31,7 @@ class Table(AbstractRewardEstimator):
         note = f"means in {len(cells):,} states"
         if law.num_unseen:
             note += f"; {law.num_unseen} of {table.size} (state, action) pairs never seen"
-        return RewardFit(TableReward(cells, table, value.discount), note)
+        return RewardFit(TableReward(cells, table, value.discount, law), note)
 
 
 @dataclass(frozen=True)
@@ -97,6 +97,8 @@ class TableReward(AbstractReward):
     cells: Cells
     continuation: Float[np.ndarray, "cell action"]
     discount: float
+    law: CountedTransition | None = None
+    """Where actions lead, for problems solved again; None if it was not counted."""
 
     def __call__(self, state, value):
         # States outside the table raise: nothing is known of where actions lead there.

@@ -1,0 +1,3 @@
+"""Fits to report on."""
+
+from drawn_fits import counted, fit, light, many, mixed  # noqa: F401
