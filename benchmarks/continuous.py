@@ -1,6 +1,7 @@
 """Errors, times and coverage where actions are amounts, beside fits on bins of them.
 
     python benchmarks/continuous.py errors docs/tables/continuous.csv --seeds 5
+    python benchmarks/continuous.py errors docs/tables/continuous.csv --methods amounts
     python benchmarks/continuous.py coverage docs/tables/continuous-coverage.csv --seeds 100
     python benchmarks/continuous.py show docs/tables/continuous.csv
 
@@ -158,7 +159,7 @@ def tasks(job: str, seeds: int):
             continue
         for name in WORLDS:
             bins = BINS[int(name.split("-")[1])]
-            for rows in SIZES:
+            for rows in reversed(SIZES):
                 yield {"world": name, "seed": seed, "rows": rows, "method": "amounts"}
             yield {"world": name, "seed": seed, "rows": SIZES[-1], "method": "stages"}
             for number in bins:
@@ -166,12 +167,14 @@ def tasks(job: str, seeds: int):
                 yield {"world": name, "seed": seed, "rows": SIZES[-1], "method": method}
 
 
-def run(job: str, table: Path, seeds: int) -> None:
+def run(job: str, table: Path, seeds: int, methods: list[str]) -> None:
     done = []
     if table.exists():
         with table.open() as file:
             done = list(csv.DictReader(file))
     for task in tasks(job, seeds):
+        if methods and task.get("method") not in methods:
+            continue
         if any(all(row[name] == str(task[name]) for name in task) for row in done):
             continue
         with warnings.catch_warnings():
@@ -216,11 +219,14 @@ def main() -> None:
     parser.add_argument("job", choices=["errors", "coverage", "show"])
     parser.add_argument("table", type=Path, help="CSV file to extend or to read")
     parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument(
+        "--methods", nargs="*", default=[], help='such as amounts or "bins 5"; default all'
+    )
     asked = parser.parse_args()
     if asked.job == "show":
         show(asked.table)
     else:
-        run(asked.job, asked.table, asked.seeds)
+        run(asked.job, asked.table, asked.seeds, asked.methods)
 
 
 if __name__ == "__main__":

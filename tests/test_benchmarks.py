@@ -4,6 +4,7 @@ import importlib.util
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 PEERS = Path(__file__).parents[1] / "benchmarks/bus_peers.py"
@@ -13,14 +14,18 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-@pytest.fixture(scope="module")
-def peers():
-    spec = importlib.util.spec_from_file_location("bus_peers", PEERS)
+def load(name: str):
+    spec = importlib.util.spec_from_file_location(name, PEERS.parent / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def peers():
+    return load("bus_peers")
 
 
 @pytest.mark.skipif(
@@ -47,3 +52,36 @@ def test_units_are_rusts(peers):
 def test_a_fit_that_takes_too_long_is_named(peers):
     found = peers.measure_apart(("4", "econirl", "CCP"), limit=0.001)
     assert found == "stopped after 0.001 s"
+
+
+def test_the_pendulum_is_gymnasiums(rng):
+    """Moves and rewards of the benchmark against the environment's, from 50 states."""
+    pytest.importorskip("gymnasium")
+    from gymnasium.envs.classic_control.pendulum import PendulumEnv
+
+    pendulum, env = load("pendulum"), PendulumEnv()
+    env.reset(seed=0)
+    for angle, speed, torque in rng.uniform([-3, -8, -2], [3, 8, 2], size=(50, 3)):
+        env.state = np.array([angle, speed])
+        seen, paid, *_ = env.step(np.array([torque]))
+        ahead = pendulum.step(angle, speed, torque)
+        np.testing.assert_allclose(pendulum.observed(*ahead)[0], seen, atol=1e-6)
+        assert pendulum.reward(angle, speed, torque) == pytest.approx(paid)
+
+
+def test_amounts_are_scored_once(tmp_path, monkeypatch):
+    """A run that is started again computes what is not in the file, and nothing else."""
+    continuous, table = load("continuous"), tmp_path / "rows.csv"
+    asked = []
+
+    def scored(*task):
+        asked.append(task)
+        return {"nmse": 0.5}
+
+    monkeypatch.setattr(continuous, "errors", scored)
+    continuous.run("errors", table, 1, ["amounts"])
+    first = len(asked)
+    assert first == len(continuous.WORLDS) * len(continuous.SIZES)
+    continuous.run("errors", table, 2, ["amounts"])
+    assert len(asked) == 2 * first
+    assert len(set(asked)) == len(asked)

@@ -46,6 +46,7 @@ ORDER = (
         "_paper",
         "diagnostics",
         "_questions",
+        "prediction",
         "_fit",
         "_pqr",
         "_storage",

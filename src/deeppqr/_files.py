@@ -5,6 +5,7 @@ system drops the lock when the process ends, however it ends: a hidden name of o
 be locked is what a killed process left, and the next output in the same folder removes it.
 """
 
+import ctypes
 import errno
 import hashlib
 import os
@@ -30,6 +31,7 @@ except ImportError:  # Windows: leftovers stay, as nobody can tell whether they 
 # systems not always beyond it, so that only its own leftovers are surely dead.
 _MACHINE = hashlib.sha256(socket.gethostname().encode()).hexdigest()[:8]
 _PARTIAL = re.compile(rf"\.deeppqr-{_MACHINE}-[0-9a-f]{{16}}(\.\w+)?")
+_HERE, _EXCHANGE = -100, 2  # AT_FDCWD and RENAME_EXCHANGE of Linux
 TRIAL = 65_536  # bytes; a fit takes about that, and a full disk refuses the first block
 _NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK}
 _TAKEN = {errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR, errno.EISDIR}
@@ -123,16 +125,36 @@ def refuse_existing(path: Path) -> None:
 
 def replace_folder(new: Path, old: Path) -> None:
     """Give the folder `new` the name of `old`, which is removed."""
-    # Moved aside and not removed first: whenever this is killed, both are still whole.
-    aside = old.with_name(f"{old.name}.old-{secrets.token_hex(4)}")
     with explained(old):
-        os.rename(old, aside)
-        try:
-            os.rename(new, old)
-        except OSError:
-            os.rename(aside, old)
-            raise
+        # A path through `old` itself, as in run/../run, would lead nowhere on the way.
+        new, old = (p.absolute().parent.resolve() / p.name for p in (new, old))
+        # What is left of a removal that is killed is hidden, for the next output to remove.
+        aside = old.with_name(f".deeppqr-{_MACHINE}-{secrets.token_hex(8)}")
+        if _exchanged(new, old):
+            os.rename(new, aside)
+        else:
+            # Moved aside and not removed first: whatever fails, both are still whole.
+            os.rename(old, aside)
+            try:
+                os.rename(new, old)
+            except OSError:
+                os.rename(aside, old)
+                raise
+        _sync(old.parent)
     shutil.rmtree(aside, ignore_errors=True)
+
+
+def _exchanged(one: Path, other: Path) -> bool:
+    """Swap two names at once, so that neither is ever absent; False where that cannot be.
+
+    Linux can. Elsewhere, and on some file systems, a kill between two renames leaves the
+    name that is replaced empty.
+    """
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError, TypeError):
+        return False
+    return rename(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0
 
 
 def check_output(path: Any, name: str = "folder") -> Path:

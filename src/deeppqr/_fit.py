@@ -23,6 +23,7 @@ from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
 from .panel._panel import Panel
+from .prediction._file import predict_any
 from .report._summary import rescaled_range
 from .reward._joint_reward import JointReward
 from .reward._likelihood import BasisReward
@@ -30,8 +31,6 @@ from .reward._reward import AbstractReward
 from .reward._temperature import AffineReward, select_temperature
 
 if TYPE_CHECKING:
-    import polars as pl
-
     from ._pqr import PQR
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
@@ -39,8 +38,7 @@ if TYPE_CHECKING:
     from .plots._plots import Plots
 
 
-# Rewards that are affine in the temperature, and say in which parts.
-_AFFINE = (AffineReward, JointReward, AbstractAmountReward)
+_AFFINE = (AffineReward, JointReward, AbstractAmountReward)  # in known parts
 
 
 @stored
@@ -149,13 +147,8 @@ class Fit(Questions):
         return reward.log_density(state, at)
 
     def predict(
-        self,
-        states: Any,
-        *,
-        bad_rows: str = "error",
-        level: float = 0.95,
-        errors: bool = True,
-    ) -> "pl.DataFrame":
+        self, states: Any, *, only: Any = None, bad_rows: str = "error", out: Any = None
+    ) -> Any:
         """A table, one row per state: reward, Q and probability of each action, the value.
 
         Where the fit has errors, each reward has its standard error and the ends of its
@@ -165,20 +158,16 @@ class Fit(Questions):
 
         Parameters
         ----------
+        states, only
+            A frame, an array, or the path of a CSV or Parquet file; some of `"reward"`,
+            `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone are quick.
         bad_rows
-            What becomes of rows that cannot be predicted, because a category was not in
-            the data, a value is missing or infinite, or a table lacks the state: an error,
-            or, with `"empty"`, rows without values.
-        level
-            Of the intervals.
-        errors
-            Whether standard errors and intervals are wanted.
+            `"empty"` leaves rows empty that cannot be predicted: an unseen category, a
+            missing or infinite value, a state that a table lacks.
+        out
+            A new file for the states' file with predictions, in parts if it is Parquet.
         """
-        from .inference._bands import check_level
-        from .report._predictions import predict
-
-        check_level(level)
-        return predict(self, states, bad_rows, level if errors else None)
+        return predict_any(self, states, out, bad_rows=bad_rows, only=only)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.
@@ -265,17 +254,11 @@ class Fit(Questions):
         Give one of the `average`, `maximum` or `minimum` reward of the decisions taken,
         in the units the reward should have. `fit.at_temperature` then applies it.
         """
-        for name, told in (
-            ("average", average),
-            ("maximum", maximum),
-            ("minimum", minimum),
-        ):
-            if told is not None and not np.isfinite(as_floats(name, told)).all():
-                raise DataError(f"`{name}` must be a finite number, but it is {told!r}.")
-        bare, known = self._parts_taken(panel)
-        return select_temperature(
-            bare, known, panel.weight, average=average, maximum=maximum, minimum=minimum
-        )
+        told = {"average": average, "maximum": maximum, "minimum": minimum}
+        for name, figure in told.items():
+            if figure is not None and not np.isfinite(as_floats(name, figure)).all():
+                raise DataError(f"`{name}` must be a finite number, but it is {figure!r}.")
+        return select_temperature(*self._parts_taken(panel), panel.weight, **told)
 
     def _parts_taken(self, panel: Panel) -> tuple[PerRow, PerRow]:
         """The parts of the reward of each decision of a panel."""

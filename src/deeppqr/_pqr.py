@@ -12,7 +12,7 @@ from ._errors import DataError
 from ._fit import Fit, with_known
 from ._paper import paper_stages
 from ._random import check_seed
-from ._uncertainty import average_errors, uncertainty_or_reason
+from ._uncertainty import average_errors, end_shares, uncertainty_or_reason
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
 from .anchor._known import KnownLaw as AnchorUnderLaw
@@ -35,11 +35,14 @@ from .mdp._law import Law
 from .mdp._tabular import check_preferences
 from .panel._amounts import as_label
 from .panel._panel import Panel, require_panel
+from .panel.scan._rows import AllRows, Run
+from .panel.scan._scan import ScannedPanel, facts_of, in_memory
 from .policy._policy import PolicyFit, clip
 from .policy._resolve import check_policy, resolve_density
 from .policy._resolve import resolve as resolve_policy
 from .provenance import versions
 from .report._summary import reward_range
+from .reward._auto import Auto
 from .reward._joint import Joint
 from .reward._resolve import resolve as resolve_reward
 from .reward._table import Known as RewardOnTable
@@ -178,13 +181,59 @@ class PQR:
             **paper_stages(study, reading, progress),
         )
 
-    def fit(self, panel: Panel) -> Fit:
-        """Estimate the policy, the anchor's value and the reward from a panel."""
-        require_panel(panel, amounts=True)
-        with row_threads():
-            return self._fit(panel) if panel.space is None else self._fit_amounts(panel)
+    def fit(self, panel: Panel | ScannedPanel, *, executor: Any = None) -> Fit:
+        """Estimate the policy, the anchor's value and the reward from a panel.
 
-    def _fit(self, panel: Panel) -> Fit:
+        Of a panel from `Panel.scan`, and of one of more than 250,000 rows, every so many
+        units are worked on in memory, and the last step of the estimate is a sum over all
+        rows. That takes the default `anchor_value` and `reward`.
+
+        Parameters
+        ----------
+        executor
+            Where the shards of a scanned panel are summed: by default here, on all cores;
+            `"ray"`, `"ray:ADDRESS"` or `"cores:N"` let other processes read them.
+        """
+        whole, everyone = panel, None
+        if isinstance(panel, ScannedPanel):
+            self._require_sums()
+            if panel.has_few_states:
+                whole = panel = panel.collect()
+            else:
+                everyone = panel.everyone(_run_on(executor))
+                panel = panel.core
+        elif executor is not None:
+            raise DataError(
+                "`executor` says where the shards of a scanned panel are summed, but a "
+                f"{type(panel).__name__} arrived, which is in memory. Use Panel.scan, or "
+                "leave `executor` out."
+            )
+        else:
+            require_panel(panel, amounts=True)
+            if self._is_sum and self.policy == "auto":
+                panel, everyone = in_memory(panel)
+        with row_threads():
+            if panel.space is not None:
+                return self._fit_amounts(panel)
+            return self._fit(panel, whole, everyone)
+
+    @property
+    def _is_sum(self) -> bool:
+        """Whether the last step of the estimate is a sum over rows."""
+        default = isinstance(resolve_reward(self.reward), (Auto, Joint))
+        return default and self.transition is None and self.anchor_value == "auto"
+
+    def _require_sums(self) -> None:
+        if not self._is_sum:
+            raise DataError(
+                "A scanned panel is estimated by sums over its shards, which takes "
+                'anchor_value="auto", reward="auto" or "joint" and no `transition`. Leave '
+                "these out, or read the data into memory with Panel.from_file."
+            )
+
+    def _fit(
+        self, panel: Panel, whole: Panel | ScannedPanel, everyone: AllRows | None
+    ) -> Fit:
         anchor = check_identified(panel, self.anchor)
         anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         anchor_solver, reward_estimator = self._stages(panel, anchor)
@@ -204,6 +253,7 @@ class PQR:
                 anchor,
                 discount=self.discount,
                 temperature=self.temperature,
+                everyone=everyone,
             )
             value = reward_fit.value
             assert value is not None
@@ -232,7 +282,12 @@ class PQR:
             panel.actions,
             diagnostics,
             _stage_notes(policy_fit, solution, reward_fit.note),
-            self._provenance(panel, clock, solution, with_known(value, panel.state, raw))
+            self._provenance(
+                facts_of(whole) | {"ends": end_shares(panel)},
+                clock,
+                solution,
+                reward_range(with_known(value, panel.state, raw), panel.weight),
+            )
             | ({"no_errors": why} if why else {}),
             SeenStates.of(panel),
             uncertainty,
@@ -240,8 +295,7 @@ class PQR:
             DataSummary.of(panel, (reward_fit.value or value).policy),
         )
         if not why:
-            known = np.isfinite(raw)
-            errors = average_errors(panel, fit._errors(), found, known)
+            errors = average_errors(panel, fit._errors(), found, np.isfinite(raw))
             fit.provenance["reward"]["error"] = errors
         return fit
 
@@ -280,7 +334,9 @@ class PQR:
             tuple(map(as_label, grid)),
             diagnostics,
             {"policy": policy_note, "anchor_value": found.value_note, "reward": found.note},
-            self._provenance(panel, clock, solution, raw),
+            self._provenance(
+                facts_of(panel), clock, solution, reward_range(raw, panel.weight)
+            ),
             SeenStates.of(panel),
             None,
             self,
@@ -336,34 +392,26 @@ class PQR:
         return AnchorOnTable(known, anchor), Affine(RewardOnTable(known))
 
     def _provenance(
-        self, panel: Panel, clock: "_Clock", solution: AnchorSolution, reward: np.ndarray
+        self, facts: dict, clock: "_Clock", solution: AnchorSolution, reward: Any
     ) -> dict[str, Any]:
         settings = {f.name: _plain(getattr(self, f.name)) for f in fields(self) if f.repr}
         return {
             "settings": settings,
-            "panel": {
-                "rows": len(panel),
-                "units": panel.num_units,
-                "next_states": int(panel.has_next.sum()),
-                "terminal": int(panel.terminal.sum()),
-                "digest": panel.digest,
-                "ends": _end_shares(panel),
-            },
-            "reward": reward_range(reward, panel.weight),
+            "panel": facts,
+            "reward": reward,
             "rounds": solution.num_steps,
             "seconds": clock.laps,
             "versions": versions(),
         }
 
 
-def _end_shares(panel: Panel) -> list[float]:
-    """The share of each action's decisions after which the process ended."""
-    if panel.space is not None:  # amounts: no action occurs often enough to have one
-        return []
-    rows, count = panel.is_transition, panel.num_actions
-    taken = np.bincount(panel.action[rows], minlength=count)
-    ended = np.bincount(panel.action[rows & panel.terminal], minlength=count)
-    return [float(share) for share in ended / np.maximum(taken, 1)]
+def _run_on(executor: Any) -> Run | None:
+    """Where shards are summed; None for here, with a thread for each core."""
+    if executor is None or executor == "here":
+        return None
+    from .cluster._resolve import resolve  # needs Ray where that is asked for
+
+    return resolve(executor).run
 
 
 class _Clock:

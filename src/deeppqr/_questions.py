@@ -54,10 +54,13 @@ class Questions:
 
         `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
         the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`.
+        are those of `deeppqr.inference.project`. Over amounts they are a function of the
+        states and the actions, zero at the anchor; the one option is `names`.
         """
-        from .inference._projection import project
-
+        if self.space is None:
+            from .inference._projection import project
+        else:
+            from .inference._amount_projection import project_amounts as project
         return project(self, features, panel, **options)
 
     def one_step(self: Any, panel: Panel, **options: Any) -> "OneStep":

@@ -13,7 +13,9 @@ import deeppqr
 from ._tables import Mean, size_text
 
 MARKERS = "osD^vP*X<>hp"
-PANELS_PER_ROW = 4
+COLOURS = 6  # of the style; with more lines than these their dashes differ
+# Two panels fill the width of a page of the documentation at the size they are drawn.
+PANELS_PER_ROW = 2
 
 
 @dataclass(frozen=True)
@@ -99,7 +101,7 @@ def draw_dots(
 
 @contextmanager
 def open_figure(
-    folder: Path, name: str, number: int, *, height: float = 3.4, **shared: Any
+    folder: Path, name: str, number: int, *, height: float = 3.0, **shared: Any
 ) -> Iterator[Any]:
     """The axes of a figure that is written when the block ends; `height` of each row."""
     from matplotlib import rc_context
@@ -109,7 +111,7 @@ def open_figure(
     rows = -(-number // PANELS_PER_ROW)
     columns = min(number, PANELS_PER_ROW)
     with rc_context(deeppqr.report.STYLE):
-        size = (3.2 * columns + 1.8, height * rows)
+        size = (3.4 * columns + 1.8, height * rows)
         figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
         axes = figure.subplots(rows, columns, squeeze=False, **shared).ravel()
@@ -143,7 +145,7 @@ def _draw(axis: Any, chart: Chart, looks: Mapping[str, dict[str, Any]]) -> None:
         style = {"color": "0.5", "linestyle": "--", "linewidth": 0.8}
         axis.plot(at, [line[size] for size in at], **style)
         if at:
-            axis.annotate(name, (at[-1], line[at[-1]]), color="0.4", fontsize=6)
+            axis.annotate(name, (at[-1], line[at[-1]]), color="0.4", fontsize=8)
     if chart.level is not None:
         axis.axhline(chart.level, color="0.6", linewidth=0.8, linestyle=":")
     axis.set_yscale(chart.y_scale)
@@ -176,9 +178,10 @@ def _places(chart: Chart, sizes: Sequence[Any]) -> dict[tuple[str, Any], float]:
 
 def _look(number: int) -> dict[str, Any]:
     return {
-        "color": f"C{number % 10}",
+        "color": f"C{number}",
         "marker": MARKERS[number % len(MARKERS)],
-        "markersize": 3,
-        "linewidth": 1.0,
-        "elinewidth": 0.6,
+        "linestyle": ("-", "--", ":")[number // COLOURS % 3],
+        "markersize": 4.5,
+        "linewidth": 1.3,
+        "elinewidth": 0.8,
     }

@@ -190,8 +190,10 @@ def test_completion_knows_the_options(shell, capsys):
 
 
 def test_replacing_survives_a_rename_that_fails(tmp_path, monkeypatch):
-    from deeppqr._files import replace_folder
+    from deeppqr import _files
 
+    # Where two names cannot be swapped at once.
+    monkeypatch.setattr(_files, "_exchanged", lambda one, other: False)
     new, old = tmp_path / "new", tmp_path / "old"
     for folder in (new, old):
         folder.mkdir()
@@ -205,6 +207,24 @@ def test_replacing_survives_a_rename_that_fails(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "rename", rename)
     with pytest.raises(deeppqr.StorageError, match="cannot be written"):
-        replace_folder(new, old)
+        _files.replace_folder(new, old)
     assert (old / "name").read_text() == "old"
     assert (new / "name").read_text() == "new"
+
+
+@pytest.mark.parametrize("swapped", [True, False])
+@pytest.mark.parametrize("through", ["run", "run/../run", "other/../run"])
+def test_a_path_through_the_folder_itself_is_replaced(
+    through, swapped, tmp_path, monkeypatch
+):
+    from deeppqr import _files
+
+    if not swapped:
+        monkeypatch.setattr(_files, "_exchanged", lambda one, other: False)
+    for name in ("run", "run.new", "other"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "name").write_text(name)
+    target = tmp_path / through
+    _files.replace_folder(target.with_name("run.new"), target)
+    assert (tmp_path / "run" / "name").read_text() == "run.new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["other", "run"]

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
@@ -60,3 +61,17 @@ def _where() -> str:
 def marks(folder: Path) -> dict[int, list[str]]:
     """Where each task ran, once for each time that it did."""
     return {int(file.name): file.read_text().split() for file in sorted(folder.iterdir())}
+
+
+@dataclass(frozen=True)
+class DiesOnce:
+    """Sums over rows whose process is killed the first time that it sees any."""
+
+    folder: str
+
+    def __call__(self, state, action, weight):
+        mark = Path(self.folder) / "died"
+        if not mark.exists():
+            mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return weight.sum(keepdims=True), weight @ state, np.bincount(action, weight, 5)

@@ -1,11 +1,7 @@
 """A Ray cluster of two machines, as far as Ray can tell: the same results as here."""
 
 import importlib
-import shutil
-import tempfile
-from pathlib import Path
 
-import counted
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -14,8 +10,7 @@ from counted import Counted, marks
 import deeppqr
 from deeppqr import DeepPQRError
 from deeppqr.cluster import Here, RayCluster
-from deeppqr.cluster._ray import QUIET, connected
-from deeppqr.cluster._thread import environment
+from deeppqr.cluster._ray import connected
 from deeppqr.inference import RewardAt
 from deeppqr.worlds import random_tabular
 from deeppqr_studies import find_study, run_study
@@ -29,26 +24,11 @@ pytestmark = [
 SEEDS = [3, 1, 4, 5]
 STATES = np.arange(7.0)[:, None]
 ZERO = np.zeros((7, 3))
-NODE = {"num_cpus": 1, "include_dashboard": False}
 
 
-@pytest.fixture(scope="module")
-def address():
-    """Of a cluster of two nodes with a CPU each."""
-    folder = tempfile.mkdtemp(prefix="ray", dir="/tmp")  # sockets need a short path
-    (Path(folder) / "ray").mkdir()
-    with environment({**QUIET, "RAY_TMPDIR": folder}):
-        from ray import cloudpickle
-        from ray.cluster_utils import Cluster
-
-        cloudpickle.register_pickle_by_value(counted)  # the nodes have no tests
-        cluster = Cluster(initialize_head=True, head_node_args=NODE)
-        try:
-            cluster.add_node(**NODE)
-            yield cluster.address
-        finally:
-            cluster.shutdown()
-            shutil.rmtree(folder, ignore_errors=True)
+@pytest.fixture
+def address(ray_address):
+    return ray_address
 
 
 def run(executor, tmp_path, name, **settings):

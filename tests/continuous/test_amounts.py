@@ -254,3 +254,38 @@ def test_what_needs_finitely_many_actions_says_so(control, paper):
     fit = deeppqr.PQR(discount=0.9, anchor=0, reward="linear", policy="logit").fit(finite)
     with pytest.raises(deeppqr.DataError, match=r"`actions` are for fits over amounts"):
         fit.reward(finite.state[:3], 0)
+
+
+def test_a_reward_that_is_linear_in_features_is_found_as_it_is(control):
+    """r - g = -a^2: the projection's coefficients are (0, -1) within their errors."""
+    world, fit = control
+    form = lambda states, actions: np.column_stack([actions, actions**2])
+    found = fit.project(form, world.panel, names=["a", "a^2"])
+    assert (np.abs(found.theta - [0.0, -1.0]) < 4 * found.standard_errors).all()
+    assert "left unexplained" in found.summary()
+    states, actions = world.taken
+    # At the fitted reward itself nothing is left, and the errors are the reward's.
+    own = lambda states, actions: fit.reward(states, actions) - world.anchor_reward(states)
+    one = fit.project(own, world.panel)
+    np.testing.assert_allclose(one.theta, 1.0, atol=1e-9)
+    line = fit.project(lambda s, a: a, world.panel)
+    slope = actions[:, 0]
+    exact = slope @ (fit.reward(states, actions) - world.anchor_reward(states))
+    np.testing.assert_allclose(line.theta, exact / (slope @ slope), atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("features", "options", "message"),
+    [
+        (["1"], {}, r"`features` must be a function of the states and the actions"),
+        (lambda s, a: 1 + a, {}, r"must be zero at the anchor 0\.0.*feature 0 is up to 1"),
+        (lambda s, a: a[:3], {}, r"a row of numbers for each state and action, [\d,]+, but"),
+        (lambda s, a: np.column_stack([a, 2 * a]), {}, r"2 features are collinear"),
+        (lambda s, a: a / 0.0, {}, r"`features` must be finite, but row"),
+        (lambda s, a: a, {"names": ["a", "b"]}, r"one for each of 1 feature, but there are 2"),
+    ],
+)  # fmt: skip
+def test_features_over_amounts_are_checked(control, features, options, message):
+    world, fit = control
+    with np.errstate(all="ignore"), pytest.raises(deeppqr.DataError, match=message):
+        fit.project(features, world.panel, **options)

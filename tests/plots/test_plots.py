@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from season_panel import decisions, panel_of
 
 import deeppqr
 from deeppqr import DataError
 from deeppqr.plots import reward_curves
 from deeppqr.plots._style import MAX_TOGETHER, PALETTE, number_text, quiet_fonts, text_of
+from season_panel import decisions, panel_of
 
 
 def legend_of(axis) -> list[str]:
@@ -188,3 +188,59 @@ def test_colours_differ_in_lightness_from_white():
         ]
         luminance = np.dot([0.2126, 0.7152, 0.0722], linear)
         assert 1.05 / (luminance + 0.05) > 2.0, colour
+
+
+def test_recovery_shows_the_truth_as_it_is(fit, paper):
+    """Dashed lines are the world's rewards averaged at the same states as the fit's."""
+    world, _ = paper
+    left, right = fit.plot.recovery("x1", world.reward)
+    curves = reward_curves(fit, "x1")
+    dashed, solid = left.lines[0].get_ydata(), left.lines[1].get_ydata()
+    rng = np.random.default_rng(0)
+    states = fit.seen.state[rng.choice(len(fit.seen.state), 200, replace=False)].copy()
+    states[:, 0] = curves.values[7]
+    np.testing.assert_allclose(dashed[7], world.reward(states)[:, 1].mean(), atol=1e-12)
+    np.testing.assert_array_equal(solid, curves.reward[:, 1])
+    np.testing.assert_array_equal(right.lines[0].get_ydata(), dashed)
+    odds = fit.log_policy(states)[:, 1] - fit.log_policy(states)[:, 0]
+    np.testing.assert_allclose(right.lines[1].get_ydata()[7], odds.mean(), atol=1e-12)
+
+
+def test_changed_problems_show_before_and_after(mixed):
+    answer = mixed.counterfactual(transfer={"act 02": 0.5})
+    axes = np.ravel(mixed.plot.counterfactual(answer))
+    wanted = [each for each in answer.figures if each.quantity == "probability"]
+    first = [each for each in wanted if each.horizon == wanted[0].horizon]
+    before, after = axes[0].containers
+    np.testing.assert_array_equal(
+        before.lines[0].get_xdata(), [each.before for each in first]
+    )
+    np.testing.assert_array_equal(
+        after.lines[0].get_xdata(), [each.after for each in first]
+    )
+    assert len(axes) == len({each.horizon for each in wanted})
+
+
+def test_sensitivity_shows_every_assumption_beside_the_fit(fit):
+    from deeppqr.counterfactual._sensitivity_table import BASE, Sensitivity, SensitivityRow
+
+    def row(kind, value, action, estimate, error=0.1):
+        ends = estimate - 1.96 * error, estimate + 1.96 * error
+        return SensitivityRow(kind, value, action, estimate, error, *ends)
+
+    rows = [row(BASE, "", a, e) for a, e in (("go", 1.0), ("stay", 0.0))]
+    for value, moved in (("0.8", 0.7), ("0.95", 1.4)):
+        rows += [row("discount", value, "go", moved), row("discount", value, "stay", 0.0)]
+    rows += [row("seed", "1", "go", 1.1, np.nan), row("seed", "1", "stay", 0.0)]
+    empty = np.zeros((0, 2))
+    result = Sensitivity(
+        tuple(rows), ("go", "stay"), "stay", 0.95, empty, empty[:, 0], empty
+    )
+    plots = fit.plot
+    axes = plots.sensitivity(result)
+    assert [axis.get_title(loc="left") for axis in axes] == ["discount", "seed"]
+    np.testing.assert_array_equal(axes[0].containers[0].lines[0].get_ydata(), [1, 0.7, 1.4])
+    ticks = [tick.get_text() for tick in axes[0].get_xticklabels()]
+    assert ticks == ["as fitted", "0.8", "0.95"]
+    with pytest.raises(DataError, match="must be what `fit.sensitivity"):
+        plots.sensitivity(3)

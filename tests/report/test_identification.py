@@ -83,20 +83,3 @@ def test_a_lump_sum_is_set_apart_with_its_flow():
         in text
     )
     assert "lump sum" not in pqr().fit(ended(0.5)).summary()
-
-
-def test_predictions_have_errors_where_the_fit_has(tmp_path):
-    panel = ended(0.0)
-    fit = deeppqr.load(pqr().fit(panel).save(tmp_path / "fit"))
-    found = fit.predict(STATES, level=0.9)
-    error = fit.standard_errors(STATES)
-    low, high = fit.interval(STATES, 0.9)
-    np.testing.assert_allclose(found["reward_se_1"], error[:, 1])
-    np.testing.assert_allclose(found["reward_low_2"], low[:, 2])
-    np.testing.assert_allclose(found["reward_high_2"], high[:, 2])
-    assert "reward_se_0" not in found.columns  # the anchor's is known
-    assert "reward_se_1" not in fit.predict(STATES, errors=False).columns
-    linear = pqr(reward="linear").fit(panel)
-    assert "reward_se_1" not in linear.predict(STATES).columns
-    with pytest.raises(deeppqr.DataError, match="`level` must lie between 0 and 1"):
-        fit.predict(STATES, level=95)

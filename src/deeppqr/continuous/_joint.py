@@ -194,10 +194,9 @@ class _Task:
         problem = self.pose(rows, features)
         basis, theta = found.fit.basis, found.fit.theta
         reward = problem.default + basis.combine(problem.columns(basis), theta)
-        ahead = self.learned.law.ahead(found.problem.value_function(None))
-        after = ahead(problem.state)[:, :, 0]
-        problem.q = reward.copy()
-        problem.q[:, : after.shape[1]] += self.discount * after
+        # The old value gives the new rows' policy to start from.
+        weight = problem.closest_weights(found.problem.value_function(None))
+        problem.q = reward + self.discount * problem.project(weight)
         problem.evaluate(reward, rounds=3)
         return _Found(problem, found.fit, rows)
 
@@ -249,6 +248,8 @@ class _Task:
             self.discount,
             self.temperature,
         )
+        if len(found.rows) == len(panel):
+            reward.keep(panel.state, problem.continuations(known))
         log_density, simple = np.full((2, len(panel)), np.nan)
         log_density[found.rows] = scores.log_density
         simple[found.rows] = scores.of_histogram

@@ -28,9 +28,9 @@ from ._shapes import ActionShapes
 # Ridges of the state in products with the constant and lines of the action, and with
 # shapes of a higher degree, whose effects are smaller.
 NUM_RIDGES, NUM_FEW = 100, 20
-# Errors over which shifts average. With their mean and covariance made those of all, twice
-# as many move V by less than a thousandth of its spread on linear-quadratic control.
-NUM_ERRORS = 40
+# Errors over which shifts average, whose mean and covariance are made those of all; fewer
+# where more actions are looked at for each, but two for each state variable.
+NUM_ERRORS, ERRORS_BY_KNOTS = 40, 280
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,13 +141,9 @@ class Shifts(AbstractTransition):
         theta = design.regress(steps, step)
         mean = RegressedAhead(design.ridges, theta, None)
         error = step - at_actions(mean, design.shapes, steps)
-        # A node more for each dimension than the degree asks for, and fitted, not
-        # interpolated: the law's part beyond the degree is then halved.
-        number = 7 if design.shapes.space.dimensions == 1 else 5
-        space = design.shapes.space
-        at = space.nodes(number if space.dimensions <= 2 else 64).action
-        knot = design.shapes(at)[:, : design.shapes.num_law]
-        return cls(mean, typical_errors(error, steps.weight), knot)
+        knot = design.shapes(_knots(design.shapes))[:, : design.shapes.num_law]
+        number = max(2 * step.shape[1], min(NUM_ERRORS, ERRORS_BY_KNOTS // len(knot)))
+        return cls(mean, typical_errors(error, steps.weight, number), knot)
 
     def ahead(self, function: StateFunction) -> "ShiftedAhead":
         return ShiftedAhead(function, self.mean, self.error, self.knot)
@@ -178,12 +174,23 @@ class ShiftedAhead(AbstractAhead):
         return np.einsum("kn,rnc->rkc", fitted, values.astype(np.float64))
 
 
-def typical_errors(error: np.ndarray, weight: PerRow) -> np.ndarray:
+def _knots(shapes: ActionShapes) -> Amounts:
+    """Actions at which functions of the next state are looked up."""
+    space = shapes.space
+    if space.dimensions <= 2:
+        # A node more for each dimension than the degree asks for, and fitted, not
+        # interpolated: what goes beyond the degree does less harm.
+        degree = int(shapes.degree[shapes.num_law - shapes.num_atoms - 1])
+        return space.nodes(degree + 2 if space.dimensions == 1 else degree + 1).action
+    return space.nodes(2 * shapes.num_law).action
+
+
+def typical_errors(error: np.ndarray, weight: PerRow, number: int) -> np.ndarray:
     """A few errors with the mean and covariance of all."""
-    few = error[np.linspace(0, len(error) - 1, min(NUM_ERRORS, len(error))).astype(int)]
-    if error.shape[1] == 1 and len(error) > NUM_ERRORS:
+    few = error[np.linspace(0, len(error) - 1, min(number, len(error))).astype(int)]
+    if error.shape[1] == 1 and len(error) > number:
         # In one dimension quantiles stand for the whole distribution.
-        few = np.quantile(error, (np.arange(NUM_ERRORS) + 0.5) / NUM_ERRORS, axis=0)
+        few = np.quantile(error, (np.arange(number) + 0.5) / number, axis=0)
     center = np.average(error, axis=0, weights=weight)
     spread = _root(np.cov(error.T, aweights=weight))
     now = _root(np.cov(few.T))

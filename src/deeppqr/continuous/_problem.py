@@ -250,6 +250,21 @@ class AmountProblem:
             pull = (self.taken[rows] - mean).astype(self.dtype)
             yield rows, np.einsum("rt,rtc->rc", pull, slopes)
 
+    def closest_weights(self, value: ValueFunction) -> np.ndarray:
+        """The features' weights that come closest to another value function."""
+        # Every third of the rows that weights are found on: this is where rounds start.
+        few = slice(None, None, 3 * (self.valued.step or 1))
+        here, states = self.here[few].astype(np.float64), self.state[few]
+        gram = here.T @ here
+        ridge = 1e-6 * np.diag(gram) + 1e-10 * np.diag(gram).max()
+        return np.linalg.solve(gram + np.diag(ridge), here.T @ value(states)[:, 0])
+
+    def continuations(self, known: np.ndarray | None) -> np.ndarray:
+        """E[V(s')|s,.], and E[G(s')|s,.] unless g is zero, by the law's shapes."""
+        weights = [self.value_weight] if known is None else [self.value_weight, known]
+        number = self.shapes.num_law
+        return np.stack([self.project(each)[:, :number] for each in weights], axis=2)
+
     def value_function(self, known: np.ndarray | None) -> ValueFunction:
         """V as a function of any state; with the weights of G beside it."""
         columns = [self.value_weight] if known is None else [self.value_weight, known]

@@ -125,9 +125,13 @@ class AmountReward(AbstractAmountReward):
         kept = self.__dict__.get("_last")
         # The array itself is kept too, so its identity cannot pass to another one.
         if kept is None or kept[0] is not state:
-            kept = state, self.ahead(state)
-            object.__setattr__(self, "_last", kept)
+            kept = self.keep(state, self.ahead(state))
         return kept[1]
+
+    def keep(self, state: States, ahead: np.ndarray) -> tuple[States, np.ndarray]:
+        """Keep the continuations of these states until others are asked for."""
+        object.__setattr__(self, "_last", (state, ahead))
+        return state, ahead
 
     def q_by_shape(self, state: States) -> PerShape:
         """Q in units of the temperature, by shapes."""

@@ -98,7 +98,8 @@ class ActionShapes:
             "amounts": ~is_atom & (degree == 0),
             SMOOTH: degree == 1,
             "smooth curve": degree == 2,
-            HIGHER: degree > 2,
+            "smooth cubic": (degree == 3) & (self.space.dimensions == 1),
+            HIGHER: degree > (3 if self.space.dimensions == 1 else 2),
         }
         at = {name: np.flatnonzero(which) for name, which in kinds.items()}
         return every[rows], {name: rows for name, rows in at.items() if len(rows)}

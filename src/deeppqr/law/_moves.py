@@ -161,8 +161,12 @@ class Moves(AbstractTransition):
         """
         parts = [start]
         if of_aim:
-            beyond = np.maximum(start - self.reached[1], self.reached[0] - start)
-            parts.append(beyond.max(axis=-1, keepdims=True))
+            # One variable after another: NumPy is slow along an axis that is short.
+            beyond = np.full((*start.shape[:-1], 1), -np.inf)
+            for place, (low, high) in enumerate(self.reached.T):
+                column = start[..., place, None]
+                np.maximum(beyond, np.maximum(column - high, low - column), out=beyond)
+            parts.append(beyond)
         label = np.broadcast_to(
             np.asarray(action, float)[..., None], (*start.shape[:-1], 1)
         )

@@ -11,7 +11,7 @@ import numpy as np
 MIN_COMMON = 4
 
 SMOOTH, COMMON, APART = "smooth", "common", "apart"
-# Of amounts: bends beyond a parabola.
+# Of amounts: what differs from a polynomial of low degree, by lines of the state alone.
 HIGHER = "bends in the action"
 
 

@@ -13,8 +13,10 @@ from .._files import new_file
 from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
 from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import ChangedStates
+from ..counterfactual._sensitivity_table import Sensitivity
 from ..plots._axes import require_data
 from ..plots._results import plot_changed, plot_counterfactual
+from ..plots._sensitivity import plot_sensitivity
 from ..plots._style import bare_axes, number_text, quiet_fonts, styled
 from ..report._estimates import Estimates
 from ..report._grid import Grid
@@ -98,6 +100,8 @@ def _result_section(result: Any, number: int) -> Section:
         return _changed(result, number)
     if isinstance(result, Counterfactual):
         return _counterfactual(result, number)
+    if isinstance(result, Sensitivity):
+        return _sensitivity(result, number)
     table = result.estimates() if hasattr(result, "estimates") else result
     if isinstance(table, Estimates):
         return Section(table.title, tables=[estimates_table(table)])
@@ -152,6 +156,17 @@ def _counterfactual(result: Counterfactual, number: int) -> Section:
     figure = ReportFigure(result.title, svg_of(axes, f"result{number}", text), text)
     table = _grid_table(result._grid())
     return Section(f"Counterfactual: {result.title}", [], [table], [figure])
+
+
+def _sensitivity(result: Sensitivity, number: int) -> Section:
+    with styled(None), quiet_fonts():
+        axes = plot_sensitivity(result, None, None, bare_axes)
+    text = (
+        "Average rewards as fitted, at the left of each panel, and under other "
+        "assumptions; the table has the figures."
+    )
+    figure = ReportFigure("sensitivity", svg_of(axes, f"result{number}", text), text)
+    return Section("Sensitivity", [], [_grid_table(result._grid())], [figure])
 
 
 def _making(fit: "Fit") -> Section:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,23 +13,18 @@ from .._errors import DataError
 from .._messages import counted, did_you_mean, plain
 from .._shapes import Codes, Mask, PerRow, States
 from ..actions._space import ActionSpace, Amounts
-from ._amounts import action_columns, action_fields, binned, is_space, require_dimensions
+from ._amounts import action_fields, binned, is_space, require_dimensions
 from ._columns import (
     as_array,
-    categorical_columns,
     column_names,
     columns_of_array,
     label_array,
-    open_frame,
-    read_columns,
-    read_labels,
     refuse_repeated,
     require_among,
-    require_columns,
 )
 from ._encoding import MAX_LEVELS, Encoding
 from ._file import read_file
-from ._roles import refuse_other_roles, refuse_own_next_states
+from ._roles import raw_of_frame
 from ._trajectories import (
     Trajectory,
     aligned_rows,
@@ -38,6 +33,9 @@ from ._trajectories import (
     space_of,
 )
 from ._validation import RawDecisions, validate
+
+if TYPE_CHECKING:
+    from .scan._scan import ScannedPanel
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -128,43 +126,19 @@ class Panel:
             What to do when integer times skip a period: `"error"`, or `"split"` to end
             the sequence there. Where dates skip one there is a warning.
         """
-        opened = open_frame(frame)
-        names = column_names(state, role="state")
-        refuse_repeated(names)
-        next_names = None
-        if next_state is not None:
-            next_names = column_names(next_state, role="next_state")
-        refuse_repeated(next_names or [])
-        acts = action_columns(action, actions)
-        roles = {"unit": unit, "time": time}
-        roles |= {"terminal": terminal, "truncated": truncated, "weight": weight}
-        for act in acts:
-            told = {"action": act} | roles
-            refuse_other_roles(told, state=names, next_state=next_names)
-        if next_names is not None and len(next_names) != len(names):
-            raise DataError(
-                f"`next_state` must name one column for each of the {len(names)} state "
-                f"columns {names}, but it names {len(next_names)}: {list(next_names)}."
-            )
-        coded = require_among(categorical, names)
-        columns: dict[str, Any] = {
-            "state": read_columns(opened, names, role="state", categorical=coded)
-        }
-        if next_names is not None:
-            pairs = zip(names, next_names, strict=True)
-            later = [after for name, after in pairs if name in coded]
-            columns["next_state"] = read_columns(
-                opened, next_names, role="next_state", categorical=later
-            )
-        require_columns(opened, acts, role="action")
-        found = [read_labels(opened, name, role="action") for name in acts]
-        columns |= action_fields(found, actions, acts)
-        for role, name in roles.items():
-            columns[role] = None if name is None else read_labels(opened, name, role=role)
-        coded |= categorical_columns(opened, names)
-        raw = RawDecisions(**columns, categorical=coded)
-        # Only here: an array has no column names that could stand for two things.
-        refuse_own_next_states(raw)
+        raw = raw_of_frame(
+            frame,
+            state=state,
+            action=action,
+            unit=unit,
+            time=time,
+            next_state=next_state,
+            terminal=terminal,
+            truncated=truncated,
+            weight=weight,
+            actions=actions,
+            categorical=categorical,
+        )
         return cls(**validate(raw, actions=actions, gaps=gaps))
 
     @classmethod
@@ -177,6 +151,35 @@ class Panel:
         quantities = [name for name in _names(columns.get("state")) if name not in coded]
         frame = read_file(path, labels=labels, quantities=quantities)
         return cls.from_frame(frame, **columns)
+
+    @classmethod
+    def scan(
+        cls,
+        source: Any,
+        *,
+        state: Sequence[str] | str,
+        action: str,
+        unit: str | None = None,
+        **columns: Any,
+    ) -> "ScannedPanel":
+        """Decisions that stay on disk: Parquet files, together larger than memory.
+
+        `PQR.fit` takes it in place of a panel. The rows of evenly spaced units are held in
+        memory; the last step of the estimate is a sum over all rows, read in parts.
+
+        Parameters
+        ----------
+        source
+            A file, a pattern such as `"decisions/*.parquet"`, a folder of Parquet files,
+            or a list of files. A unit's rows may lie in several files.
+        state, action, unit, columns
+            As in `from_frame`; `unit` is needed, since parts are made of whole units. All
+            checks of `from_frame` are made here, on every part and across them.
+        """
+        from .scan._scan import scan
+
+        named = {"state": state, "action": action, "unit": unit, **columns}
+        return scan(source, named)
 
     @classmethod
     def from_arrays(

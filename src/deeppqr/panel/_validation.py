@@ -58,9 +58,17 @@ class RawDecisions:
 
 
 def validate(
-    raw: RawDecisions, *, actions: Any = None, gaps: str = "error"
+    raw: RawDecisions,
+    *,
+    actions: Any = None,
+    gaps: str = "error",
+    encoding: Encoding | None = None,
+    part: bool = False,
 ) -> dict[str, Any]:
-    """The fields of a `Panel`, checked, sorted by unit and time, and encoded."""
+    """The fields of a `Panel`, checked, sorted by unit and time, and encoded.
+
+    A `part` of larger data may lack what the whole must have, and warns of nothing.
+    """
     if gaps not in ("error", "split"):
         raise DataError(f'`gaps` must be "error" or "split", but {gaps!r} arrived.')
     if not raw.state:
@@ -79,7 +87,7 @@ def validate(
         labels, action = _encode_actions(raw, actions)
     unit_labels, unit = _encode_units(raw)
     order = _order(raw, unit)
-    encoding = Encoding.learn(
+    encoding = encoding or Encoding.learn(
         raw.state,
         categorical=raw.categorical,
         following=raw.next_state,
@@ -98,7 +106,7 @@ def validate(
     else:
         next_state = _named_next_state(raw, encoding, terminal)
     known = terminal | ~np.isnan(next_state[:, 0])
-    if not known.any():
+    if not (known.any() or part):
         raise DataError(
             f"No row has a next state: {counted(len(unit_labels), 'unit')}, "
             f"{counted(len(action), 'row')}, and a unit's last row has none. PQR "
@@ -110,7 +118,8 @@ def validate(
     by_row = {"state": state, "action": action, "next_state": next_state}
     by_row |= {"unit": unit, "terminal": terminal, "weight": weight}
     fields = whole | {name: values[order] for name, values in by_row.items()}
-    _warn(raw, order, fields, truncated[order])
+    if not part:
+        _warn(raw, order, fields, truncated[order])
     if amount is not None:
         fields |= {"space": actions, "amount": amount[order]}
     return fields

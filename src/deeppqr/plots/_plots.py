@@ -9,11 +9,13 @@ import numpy as np
 from .._errors import DataError
 from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import ChangedStates
+from ..counterfactual._sensitivity_table import Sensitivity
 from ._checks import plot_anchor, plot_diagnostics, plot_policy
 from ._curves import Others
 from ._recovery import plot_recovery
 from ._results import plot_changed, plot_counterfactual
 from ._reward import plot_curves, plot_surfaces
+from ._sensitivity import plot_sensitivity
 from ._style import NewAxes, pyplot_axes, quiet_fonts, styled
 
 if TYPE_CHECKING:
@@ -117,3 +119,13 @@ class Plots:
             )
         with styled(ax), quiet_fonts():
             return plot_changed(result, quantity, actions, ax, self.new_axes)
+
+    def sensitivity(self, result: Any, *, actions: Any = None, ax: Any = None) -> Any:
+        """What `fit.sensitivity` returned: average rewards under other assumptions."""
+        if not isinstance(result, Sensitivity):
+            raise DataError(
+                "`result` must be what `fit.sensitivity(...)` returned, but a "
+                f"{type(result).__name__} arrived."
+            )
+        with styled(ax), quiet_fonts():
+            return plot_sensitivity(result, actions, ax, self.new_axes)

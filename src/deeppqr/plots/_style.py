@@ -8,37 +8,17 @@ from typing import Any
 
 import numpy as np
 
-# Okabe and Ito's colours, which people with any kind of colour blindness tell apart, in
-# an order in which neighbours also differ in lightness. Their yellow is left out: lines
-# in it cannot be seen on white.
-PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+from ..report._figures import FAINT as FAINT
+from ..report._figures import INK as INK
+from ..report._figures import PALETTE as PALETTE
+from ..report._figures import STYLE as STYLE
+
 # Figures are also printed in black and white.
 LINES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)))
 MARKERS = ("o", "s", "D", "^", "v", "P")
 ANCHOR = {"color": "#6b6b6b", "linestyle": (0, (1, 1)), "linewidth": 1.4, "marker": ""}
-INK, FAINT = "#1b1c1d", "#d8d9da"
 MAX_TOGETHER = len(PALETTE)  # actions in one pair of axes
 MAX_TEXT = 32  # characters of a name or label in a figure
-STYLE: dict[Any, Any] = {
-    "font.size": 10,
-    "axes.titlesize": 10.5,
-    "axes.labelsize": 10,
-    "legend.fontsize": 9,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "axes.titlecolor": INK,
-    "axes.titlelocation": "left",
-    "text.color": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "legend.frameon": False,
-    "grid.color": FAINT,
-    "figure.dpi": 120,
-    "savefig.dpi": 200,
-}
-
 NewAxes = Callable[..., Any]
 
 

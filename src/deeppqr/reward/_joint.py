@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from .._errors import DataError
-from .._shapes import PerAction, States
+from .._shapes import States
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AnchorSolution
 from ..law._choice import Learned, learn_transition
@@ -25,11 +25,12 @@ from ..law._moves import Moves
 from ..law._survival import Survival
 from ..law._table import Table
 from ..learners._build_basis import smooth_basis
-from ..learners._chunks import row_slices
 from ..learners._ridge_logit import best_penalty
+from ..learners._row_threads import over_blocks
 from ..learners._smooth_basis import SmoothBasis
 from ..panel._cells import Cells
 from ..panel._panel import Panel
+from ..panel.scan._rows import AllRows, InMemory
 from ..policy._policy import AbstractPolicy
 from ..progress import track
 from ._decisions import Decisions
@@ -38,7 +39,15 @@ from ._held_out import HeldOut, judge
 from ._joint_covariance import coefficient_covariance
 from ._joint_reward import JointReward, implied_value
 from ._reward import AbstractRewardEstimator, RewardFit
-from ._rounds import Fitted, maximise, num_groups, penalised_likelihood, started
+from ._rounds import (
+    Agent,
+    Fitted,
+    LastStep,
+    maximise,
+    num_groups,
+    penalised_likelihood,
+    started,
+)
 from ._terms import (
     LARGE,
     PER_PENALTY,
@@ -49,7 +58,7 @@ from ._terms import (
     term_names,
 )
 from ._value_function import ValueFeatures, value_features
-from ._value_problem import ValueProblem, pose_value_problem
+from ._value_problem import ValueProblem
 
 # Rows of the first stage, where lines and terms are chosen.
 FIRST_ROWS = 12_500
@@ -121,14 +130,17 @@ class Joint(AbstractRewardEstimator):
         *,
         discount: float,
         temperature: float,
+        everyone: AllRows | None = None,
     ) -> tuple[RewardFit, AnchorSolution]:
-        """The reward with the value that follows from it, started at a policy."""
+        """The reward with the value that follows from it, started at a policy.
+
+        Where the panel is a part of larger data the last step is one on all rows.
+        """
         with track("Reward and value", 6) as progress:
             progress.advance(note="where actions lead")
             learned = learn_transition(panel, moves=self.moves)
-            task = _Task(
-                panel, anchor_reward, anchor, discount, temperature, learned, self.features
-            )
+            known = anchor_reward, anchor, discount, temperature
+            task = _Task(panel, *known, learned, self.features, everyone)
             progress.advance(note="lines")
             found = task.first_stage(policy)
             progress.advance(note="terms")
@@ -164,6 +176,8 @@ class _Task:
     temperature: float
     learned: Learned
     features: Callable | None
+    everyone: AllRows | None = None
+    """All rows, where the panel is a part of them."""
 
     def __post_init__(self):
         panel = self.panel
@@ -184,33 +198,24 @@ class _Task:
     anchor_ends: bool = False
     cells: Cells | None = None
 
-    def default_reward(self, state: States) -> PerAction:
-        """What estimates are shrunk towards, in units of the temperature."""
-        known = self.anchor_reward(state) / self.temperature
-        found = np.repeat(known[:, None], self.panel.num_actions, axis=1)
-        if self.features is not None:  # a user's features are all there is
-            found = np.zeros_like(found)
-        elif self.anchor_ends and not self.anchor_reward.is_zero:
-            # One payment at the end is worth a share of it in every period before.
-            column = lambda at: self.anchor_reward(at)[:, None] / self.temperature
-            found = found - self.discount * self.learned.law.ahead(column)(state)[:, :, 0]
-        found[:, self.anchor] = known
-        return found
+    @property
+    def agent(self) -> Agent:
+        return Agent(
+            self.learned.law,
+            self.anchor_reward,
+            self.anchor,
+            self.panel.num_actions,
+            self.discount,
+            self.temperature,
+            given_features=self.features is not None,
+            anchor_ends=self.anchor_ends,
+        )
 
-    def pose(self, rows: np.ndarray, features: ValueFeatures, neighbours=None):
+    def pose(self, rows: np.ndarray, features: ValueFeatures):
         """The value's problem at some of the decisions."""
         part = self.decisions
-        state = part.state[rows]
-        return pose_value_problem(
-            state,
-            part.action[rows],
-            part.weight[rows],
-            self.learned.law,
-            features,
-            self.default_reward(state),
-            self.discount,
-            neighbours=neighbours,
-        )
+        at = part.state[rows], part.action[rows], part.weight[rows]
+        return self.agent.pose(*at, features)
 
     def value_features(self, state: States, rows: int, direction=None) -> ValueFeatures:
         """Features scaled on some states, to be used on so many rows."""
@@ -362,19 +367,14 @@ class _Task:
 
     def final_step(self, found: _Found) -> _Found:
         """One Newton step on all decisions, where the rounds used some of them."""
-        if len(found.rows) == len(self.decisions.state):
-            return found
+        part, everyone = self.decisions, self.everyone
+        if everyone is None:
+            if len(found.rows) == len(part.state):
+                return found
+            everyone = InMemory(part.state, part.action, part.weight)
         problem, fit = found.problem, found.fit
-        gradient, information = np.zeros(len(fit.theta)), np.zeros_like(fit.information)
-        every = np.arange(len(self.decisions.state))
-        for part in row_slices(len(every), 20_000):
-            block = self.pose(every[part], problem.features, problem.neighbours)
-            reward = block.default + fit.basis(block.state, fit.theta)
-            ahead = block.continuation(problem.value_weight, problem.left)
-            block.q = reward + self.discount * ahead
-            columns = fit.basis.columns(block.state)
-            more, again = block.derivatives(fit.basis, columns, fit.successor)
-            gradient, information = gradient + more, information + again
+        work = LastStep.at(self.agent, problem, fit)
+        gradient, information = everyone.sum(work, work.rows_at_once, over_blocks)
         right = information @ fit.theta + gradient
         penalty, effective = best_penalty(
             information, right, fit.basis.group, fit.penalty, 60
@@ -382,7 +382,7 @@ class _Task:
         fit = replace(fit, penalty=penalty, effective=effective, information=information)
         theta = np.linalg.solve(information + np.diag(fit.diagonal), right)
         problem.evaluate(problem.default + fit.basis(problem.state, theta), rounds=6)
-        note = f" and a step on all {len(every):,}"
+        note = f" and a step on all {everyone.rows:,}"
         return _Found(problem, replace(fit, theta=theta), found.rows, note)
 
     def shrunk(self, found: _Found, held_out: HeldOut) -> _Found:
@@ -401,7 +401,9 @@ class _Task:
             earned = self.anchor_reward(problem.state)
             known = problem.weights_of_repeating(self.anchor, earned)
         ahead = self.learned.law.ahead(problem.value_function(known))
-        covariance = coefficient_covariance(panel, self.decisions, found.rows, problem, fit)
+        covariance = coefficient_covariance(
+            panel, self.decisions, found.rows, problem, fit, self.everyone
+        )
         reward = JointReward(
             fit.basis,
             fit.theta,

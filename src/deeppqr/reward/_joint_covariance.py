@@ -19,13 +19,19 @@ from jaxtyping import Float
 from .._shapes import Codes, PerRow
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
+from ..panel.scan._rows import AllRows
 from ._decisions import Decisions
 from ._rounds import Fitted
 from ._value_problem import ValueProblem
 
 
 def coefficient_covariance(
-    panel: Panel, decisions: Decisions, used: np.ndarray, problem: ValueProblem, fit: Fitted
+    panel: Panel,
+    decisions: Decisions,
+    used: np.ndarray,
+    problem: ValueProblem,
+    fit: Fitted,
+    everyone: AllRows | None = None,
 ) -> Float[np.ndarray, "coefficient coefficient"]:
     """Covariance of the coefficients, found on the decisions in `used`."""
     columns = problem.columns(fit.basis)
@@ -48,7 +54,12 @@ def coefficient_covariance(
         clustered += clusters.sum(part @ light, at=at)
     # Where rounds used a share of the rows, sums over these stand for sums over all, and
     # the information is already that of all.
-    share = problem.weight.sum() / decisions.weight.sum()
+    whole = decisions.weight.sum()
+    share = problem.weight.sum() / whole
+    if everyone is not None:
+        # The law was learned on the panel alone, and its error moves all rows alike: the
+        # effects are more, and as large as those of the panel.
+        share *= (whole / everyone.weight) ** 2
     return inverse + clustered_covariance(clustered) / share
 
 

@@ -7,6 +7,7 @@ zero where the user gave the features.
 """
 
 from dataclasses import dataclass
+from threading import get_ident
 
 import numpy as np
 from jaxtyping import Float
@@ -68,7 +69,7 @@ class JointReward(AbstractReward):
     def look_ahead(self, state: States) -> np.ndarray:
         """The continuations; those of the last call are kept, since Q, V, the policy and
         the reward at one array of states ask for the same."""
-        kept = self.__dict__.get("_last")
+        kept = self.__dict__.get("_last", {}).get(get_ident())
         # The array itself is kept too, so its identity cannot pass to another one.
         if kept is None or kept[0] is not state:
             kept = self.keep(state, self.ahead(state))
@@ -76,7 +77,9 @@ class JointReward(AbstractReward):
 
     def keep(self, state: States, ahead: np.ndarray) -> tuple[States, np.ndarray]:
         """Keep the continuations of these states until others are asked for."""
-        object.__setattr__(self, "_last", (state, ahead))
+        # For each thread: blocks of rows are worked on side by side.
+        kept = self.__dict__.get("_last", {}) | {get_ident(): (state, ahead)}
+        object.__setattr__(self, "_last", kept)
         return state, ahead
 
     def parts(self, state: States, value) -> tuple[PerAction, PerAction]:

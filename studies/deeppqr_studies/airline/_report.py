@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from .._figures import open_figure
 from .._tables import MISSING, Table, write_markdown
 from ._findings import Findings, full_name, interval
 from ._fits import COMPETITORS, POOLED
+from ._outline import LINES
 
 DESCRIPTIONS = {
     "default": "PQR with every stage chosen by itself",
@@ -40,6 +42,10 @@ NOTES = (
     "than markets usually lie from each other."
 )
 DRAWN_METHODS = ("default", "paper", "paper-epochs", "splgd", "logit", "network", "same")
+MAP = ((-130.0, -62.0), (23.0, 51.0))
+"""Longitudes and latitudes of the map's edges."""
+LETTER = (0.95, 1.9)
+"""Width of a letter and height of a line of a label, in degrees."""
 AT_THE_EDGE = {
     "Anchorage": (-127.0, 31.5),
     "Honolulu": (-127.0, 27.5),
@@ -265,7 +271,7 @@ def _competition_claims(found: Findings) -> list[Claim]:
 def draw_bars(found: Findings, folder: Path, method: str) -> None:
     """A panel per carrier: its five most rewarding markets, with intervals."""
     name = f"top-markets-{method}"
-    with open_figure(folder, name, len(found.carriers), height=2.4) as axes:
+    with open_figure(folder, name, len(found.carriers), height=2.1) as axes:
         for axis, carrier in zip(axes, found.carriers, strict=True):
             best = found.best(carrier, method)[::-1]
             rewards = [market.reward for market in best]
@@ -275,7 +281,7 @@ def draw_bars(found: Findings, folder: Path, method: str) -> None:
                 ends = interval(market)
                 if ends and method == "default":
                     axis.plot(ends, [at, at], color="0.2", linewidth=0.9)
-            axis.set_yticks(place, [market.name for market in best], fontsize=6)
+            axis.set_yticks(place, [market.name for market in best], fontsize=8)
             axis.axvline(0.0, color="0.6", linewidth=0.8)
             axis.set_title(deeppqr.datasets.CARRIERS[carrier])
             axis.set_xlabel("reward of serving")
@@ -283,27 +289,51 @@ def draw_bars(found: Findings, folder: Path, method: str) -> None:
 
 def draw_map(found: Findings, folder: Path) -> None:
     """A panel per carrier: all areas, and lines for its five most rewarding markets."""
-    with open_figure(
-        folder, "map", len(found.carriers), height=2.2, sharex=True, sharey=True
-    ) as axes:
+    with open_figure(folder, "map", len(found.carriers), height=2.6) as axes:
         points = np.array([_where(place) for place in deeppqr.datasets.PLACES])
         for axis, carrier in zip(axes, found.carriers, strict=True):
-            axis.scatter(*points.T, s=3, color="0.7", linewidths=0)
-            named = set()
+            for line in LINES:
+                axis.plot(*np.array(line).T, color="0.75", linewidth=0.7, zorder=0)
+            axis.scatter(*points.T, s=4, color="0.55", linewidths=0)
+            named = {}
             for market in found.best(carrier, "default"):
                 ends = [deeppqr.datasets.PLACES[code - 1] for code in market.places]
-                axis.plot(*np.array([_where(end) for end in ends]).T, color="C3", lw=0.9)
-                named.update(ends)
-            for place in named:
-                at = _where(place)
-                axis.plot(*at, "o", color="C3", markersize=2.5)
-                axis.annotate(
-                    place.name, at, (2, 2), textcoords="offset points", fontsize=5
-                )
+                axis.plot(*np.array([_where(end) for end in ends]).T, color="C1", lw=1.3)
+                named.update({end.name: _where(end) for end in ends})
+            for place in named.values():
+                axis.plot(*place, "o", color="C1", markersize=4)
+            label_places(axis, named)
             axis.set_title(deeppqr.datasets.CARRIERS[carrier])
+            axis.set_xlim(*MAP[0])
+            axis.set_ylim(*MAP[1])
             axis.set_aspect(1.25)
-            axis.set_xticks([])
-            axis.set_yticks([])
+            axis.axis("off")
+
+
+def label_places(axis, named: Mapping[str, tuple[float, float]]) -> None:
+    """Names beside their dots, each where it covers no other name and no dot."""
+    taken = [(x - 0.4, y - 0.4, x + 0.4, y + 0.4) for x, y in named.values()]
+    for name, (x, y) in sorted(named.items(), key=lambda each: -each[1][1]):
+        wide, high = LETTER[0] * len(name), LETTER[1]
+        # Beside, above and below the dot, nearer places first.
+        tried = [
+            (x + dx if side > 0 else x - dx - wide, y + dy - high / 2)
+            for dx in (0.7, 1.6)
+            for dy in (0.0, 1.4, -1.4, 2.8, -2.8, 4.2, -4.2)
+            for side in (1, -1)
+        ]
+        boxes = [(left, low, left + wide, low + high) for left, low in tried]
+        inside = [box for box in boxes if box[0] > MAP[0][0] and box[2] < MAP[0][1]]
+        free = [box for box in inside if not any(_overlap(box, other) for other in taken)]
+        box = (free or inside or boxes)[0]
+        taken.append(box)
+        middle = (box[1] + box[3]) / 2
+        axis.text(box[0], middle, name, fontsize=7, va="center")
+
+
+def _overlap(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
+    apart = one[2] < other[0] or other[2] < one[0] or one[3] < other[1] or other[3] < one[1]
+    return not apart
 
 
 def draw_competition(found: Findings, folder: Path, quantity: str, label: str) -> None:
