@@ -15,7 +15,7 @@ test: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(BIN)/zensical build --strict --clean
 	$(ONE_THREAD) $(BIN)/pytest -n 2 --dist loadfile
 
 slow: $(READY)
@@ -26,7 +26,7 @@ adapters: .venv-adapters/.ready
 	.venv-adapters/bin/pytest -m adapters tests/rl
 
 docs: $(READY)
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs serve --dev-addr 127.0.0.1:8000
+	$(BIN)/zensical serve --dev-addr 127.0.0.1:8000
 
 bench: $(READY)
 	$(BIN)/python benchmarks/paper_world.py

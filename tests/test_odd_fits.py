@@ -29,7 +29,7 @@ def visits(units=50, rows=20, seed=0, **columns):
     )
 
 
-def fitted(frame, discount=0.9, anchor="none", roles=None, **options):
+def fitted(frame, discount=0.9, anchor: Any = "none", roles=None, **options):
     panel = Panel.from_frame(frame, **{**NAMES, **(roles or {})})
     return PQR(discount=discount, anchor=anchor, **options).fit(panel)
 
@@ -64,6 +64,18 @@ def test_no_states_have_no_rewards(options):
             assert ask(none).shape == (0, 2)
         assert found.value(none).shape == (0,)
         assert len(found.predict(none)) == 0
+
+
+def test_amounts_at_a_whole_discount_and_at_no_states():
+    rng = np.random.default_rng(0)
+    frame = visits(40, 10)
+    frame["a"] = np.where(rng.random(400) < 0.4, 0.0, rng.uniform(0, 10, 400))
+    space = deeppqr.Mixed(atoms=[0.0], box=deeppqr.Box(0.0, 10.0))
+    found = fitted(frame, discount=0, anchor=0.0, roles={"actions": space})
+    assert np.isfinite(found.reward([[0.0], [1.0]], [0.0, 3.0])).all()
+    later = fitted(frame, anchor=0.0, roles={"actions": space})
+    assert later.reward(frame.iloc[:0], []).shape == (0,)
+    assert later.value(frame.iloc[:0]).shape == (0,)
 
 
 @pytest.mark.parametrize(

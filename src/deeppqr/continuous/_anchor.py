@@ -38,8 +38,9 @@ def find_anchor(panel: Panel, anchor: Any) -> np.ndarray:
             raise AnchorNeverTaken(
                 f"The anchor {as_label(point[0])} is the action of "
                 f"{counted(int(told.sum()), 'row')} with weight among {len(panel):,}. The "
-                "level of the reward is identified from such rows: choose an anchor that "
-                "is taken."
+                "level of the reward is identified from such rows, and takes "
+                f"{min(FEWEST_AT_ATOM, len(panel))} of them: choose an anchor that is "
+                "taken more often, or add decisions."
             )
     elif not told.any():
         assert panel.amount is not None

@@ -166,10 +166,9 @@ class ShiftedAhead(AbstractAhead):
         # (row, knot, state_feature): where each action leads on average.
         aim = state[:, None] + np.einsum("rkd,nk->rnd", self.mean(state), self.knot)
         flat = aim.reshape(-1, state.shape[1])
-        total = np.zeros(())
-        for error in self.error:
-            total = total + self.function(flat + error)
-        values = (total / len(self.error)).reshape(*aim.shape[:2], -1)
+        total = sum(self.function(flat + error) for error in self.error)
+        mean = np.asarray(total) / len(self.error)
+        values = mean.reshape(*aim.shape[:2], mean.shape[1])
         fitted = np.linalg.pinv(self.knot)
         return np.einsum("kn,rnc->rkc", fitted, values.astype(np.float64))
 

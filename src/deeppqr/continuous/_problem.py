@@ -180,7 +180,7 @@ class AmountProblem:
 
         (gram,) = sum_over_blocks(block, row_slices(len(root), ROWS_AT_ONCE))
         # A ridge of one row whose value lasts for ever; none on the level of V.
-        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge = np.full(len(gram), (1.0 - self.discount) ** 2)
         ridge[0] = 0.0
         ridge += 1e-10 * np.diag(gram).max() + 1e-10 * np.diag(gram)
         self._gram = cho_factor(gram + np.diag(ridge), lower=True)
@@ -278,7 +278,7 @@ class AmountProblem:
         drop = self.drop(mean, slice(None)).astype(np.float64)
         weighted = drop * self.weight[:, None]
         gram = drop.T @ weighted
-        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge = np.full(len(gram), (1.0 - self.discount) ** 2)
         ridge[0] = 1e-12
         ridge += 1e-10 * np.diag(gram)
         return np.linalg.solve(gram + np.diag(ridge), weighted.T @ earned)
