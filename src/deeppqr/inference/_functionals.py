@@ -19,12 +19,12 @@ from .._uncertainty import AbstractUncertainty, TableUncertainty
 from ..learners._chunks import row_slices
 from ..panel._encoding import StateColumn
 from ..panel._panel import action_index
+from ..report._estimates import Estimates
 from ._bands import check_level
 from ._groups import Groups, Sample, find_column, group_rows, sample_of
 
 if TYPE_CHECKING:
     from .._fit import Fit
-    from ..report._estimates import Estimates
 
 # States evaluated at once: with 5 actions and 600 coefficients 25 MB.
 STATES_AT_ONCE = 5_000
@@ -307,7 +307,6 @@ def _table(
     level: float,
     names: Sequence[str] | None = None,
 ) -> "Estimates":
-    from ..report._estimates import Estimates
 
     check_level(level)
     actions = [str(each) for each in (fit.actions if names is None else names)]

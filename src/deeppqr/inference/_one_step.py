@@ -26,13 +26,13 @@ from ..law._choice import learn_transition
 from ..law._table import Table
 from ..panel._clusters import Clusters, clustered_covariance, unit_folds
 from ..panel._panel import Panel
+from ..report._estimates import Estimates
 from ..reward._value_function import value_features
 from ._bootstrap import require_model, require_own_panel
 from ._features import resolve_features
 
 if TYPE_CHECKING:
     from .._fit import Fit
-    from ..report._estimates import Estimates
 
 # Pseudo-rows that keep the system for h regular with ridges as features; none with
 # indicators of states. Standardised features have one per row.
@@ -53,8 +53,6 @@ class OneStep:
 
     def estimates(self, level: float = 0.95) -> "Estimates":
         """The table; `frame` has the plug-in estimates beside."""
-        from ..report._estimates import Estimates
-
         beside = ", ".join(
             f"{name} {value:.4g}"
             for name, value in zip(self.names, self.plug_in, strict=True)

@@ -23,6 +23,7 @@ from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._policy import Clipped
+from ..report._estimates import Estimates
 from ..reward._influence import Realised, solve_gram
 from ..reward._joint_reward import JointReward
 from ..reward._table import TableReward
@@ -34,7 +35,6 @@ from ._resample import RewardAt
 
 if TYPE_CHECKING:
     from .._fit import Fit
-    from ..report._estimates import Estimates
 
 # Rows behind an estimated reward for the normal approximation to be trusted, by the usual
 # rule of thumb. At 40 the two projections of tests/pinned are the same.
@@ -90,8 +90,6 @@ class Projection:
 
     def estimates(self) -> "Estimates":
         """The table, to print as text, Markdown or LaTeX."""
-        from ..report._estimates import Estimates
-
         title = "The reward projected on features"
         facts = dict(self.facts)
         if self.test is not None:
