@@ -217,9 +217,10 @@ def joint(panel):
     return model.fit(big), big
 
 
-@pytest.mark.parametrize(
-    "case", ["transfer", "removed", "added like 1", "other law", "one scaled"]
-)
+SLOW = [pytest.param(case, marks=pytest.mark.slow) for case in ("removed", "one scaled")]
+
+
+@pytest.mark.parametrize("case", ["transfer", "other law", *SLOW])
 def test_standard_errors_are_those_of_finite_differences(joint, case):
     """Moving the coefficients of the reward moves the re-solved answer as the delta method
     says: the standard errors of all figures agree to 1e-5 of themselves."""

@@ -100,7 +100,7 @@ def counterfactual(
     before, after = setting.before(), setting.after(scenario)
     keys, pairs = compared.figures(before, after)
     gradients = [part for pair in pairs for part in (pair[1].gradient, pair[0].gradient)]
-    both, how = covariance_of(setting, gradients, panel)
+    both, how = covariance_of(fit, setting.state, gradients)
     # Odd rows are before, even ones after; the change is their difference.
     to_change = np.kron(np.eye(len(keys)), [[1.0, -1.0]])
     covariance = to_change @ both @ to_change.T

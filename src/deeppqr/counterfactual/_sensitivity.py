@@ -23,12 +23,11 @@ from ..inference._bootstrap import require_model, require_own_panel
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
 from ..progress import track
-from ..reward._joint_reward import JointReward
 from ._normalisation import anchor_gradient, bounds_at
 from ._problem import Setting, set_up
 from ._scenario import amount_at
 from ._sensitivity_table import BASE, Sensitivity, SensitivityRow
-from ._uncertainty import covariance_of, joint_covariance
+from ._uncertainty import covariance_of
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -90,13 +89,13 @@ def sensitivity(
 
     setting = set_up(fit, panel, None)
     state, weight = setting.state, setting.start
-    estimate, covariance = _averages(setting, panel)
+    estimate, covariance = _averages(fit, state, weight)
     base = _lines(BASE, "", fit.actions, estimate, covariance, level)
     curve = _curve(setting)
     rows = [*base, *_about_anchor(setting, curve, estimate, anchor_bounds)]
     notes = []
     if anchors:
-        more, words = _about_anchors(setting, panel, anchors, level)
+        more, words = _about_anchors(setting, anchors, level)
         rows += more
         notes += words
     for temperature in temperatures:
@@ -113,14 +112,6 @@ def sensitivity(
         curve / np.where(weight > 0, weight, np.nan)[:, None],
         tuple(notes),
     )
-
-
-def _averages(setting: Setting, panel: Panel | None):
-    """Mean rewards over the starting states, and their covariance."""
-    mass = setting.start
-    number = setting.reward.shape[1]
-    gradients = [_at_action(mass, code, number) for code in range(number)]
-    return mass @ setting.reward, covariance_of(setting, gradients, panel)[0]
 
 
 def _at_action(mass: PerRow, code: int, number: int) -> PerAction:
@@ -167,7 +158,7 @@ def _about_anchor(setting: Setting, curve, estimate, given: Any):
         yield from _lines("anchor's reward", value, actions, end, unknown, 0.95)
 
 
-def _about_anchors(setting: Setting, panel: Panel, anchors: Mapping, level: float):
+def _about_anchors(setting: Setting, anchors: Mapping, level: float):
     """A test of each other anchor, and the averages pooled with all of them."""
     from scipy.stats import chi2
 
@@ -190,7 +181,7 @@ def _about_anchors(setting: Setting, panel: Panel, anchors: Mapping, level: floa
         moments = columns.T @ gap
         gaps.append(moments)
         gradients.append(own)
-        covariance = covariance_of(setting, own, panel)[0]
+        covariance = covariance_of(fit, setting.state, own)[0]
         statistic, df = _quadratic(moments, covariance)
         p = float(chi2.sf(statistic, df))
         verdict = "agrees with" if p >= 0.05 else "contradicts"
@@ -200,7 +191,7 @@ def _about_anchors(setting: Setting, panel: Panel, anchors: Mapping, level: floa
         )
     every = [part for own in gradients for part in own]
     means = [_at_action(mass, code, number) for code in range(number)]
-    joint = covariance_of(setting, [*means, *every], panel)[0]
+    joint = covariance_of(fit, setting.state, [*means, *every])[0]
     with_means, among = joint[:number, number:], joint[number:, number:]
     inverse = np.linalg.pinv(among, rcond=1e-8, hermitian=True)
     # Minimum distance: the estimate moves as far as its errors go with the gaps.
@@ -231,20 +222,17 @@ def _at_temperature(fit: "Fit", temperature: float, state: States, weight, level
         other = fit.at_temperature(temperature)
     except DataError:  # rewards in which it is entangled with g
         return
-    estimate, covariance = _averages_at(other, state, weight)
+    estimate, covariance = _averages(other, state, weight)
     yield from _lines(
         "temperature", f"{temperature:g}", fit.actions, estimate, covariance, level
     )
 
 
-def _averages_at(fit: "Fit", state: States, weight: PerRow):
+def _averages(fit: "Fit", state: States, weight: PerRow):
     """Mean rewards over some states, with their covariance where it has a closed form."""
     number = len(fit.actions)
-    estimate = weight @ fit._reward_of(state)
-    if not isinstance(fit.reward_function, JointReward):
-        return estimate, np.full((number, number), np.nan)
-    by_reward = np.stack([_at_action(weight, code, number) for code in range(number)])
-    return estimate, joint_covariance(fit, state, by_reward)
+    gradients = [_at_action(weight, code, number) for code in range(number)]
+    return weight @ fit._reward_of(state), covariance_of(fit, state, gradients)[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -263,7 +251,7 @@ class Refit:
         panel = self.panel
         if folds:
             panel = panel.select(panel.unit % folds != fold)
-        return _averages_at(model.fit(panel), self.state, self.weight)
+        return _averages(model.fit(panel), self.state, self.weight)
 
 
 def _refitted(

@@ -17,6 +17,7 @@ from ..anchor._value import AnchoredValue, Evaluated
 from ..panel._clusters import clustered_mean
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy, Clipped, PolicyFit, log_shares
+from ._anchor_reach import log_odds_slope, share_outside
 from ._holes import FROM, find_hole
 
 Verdict = Literal["ok", "watch", "trouble", "no signal"]
@@ -31,6 +32,8 @@ ADVICE = {
     "anchor_min_prob": "compare another policy's held_out_gain; or set `clip`",
     "no_anchor_nearby": "leave out states in which the anchor cannot be taken, or add a "
     "column that says so; else take a policy with bends",
+    "anchor_leaves_data": "take an anchor after which decisions go on, or add rows there",
+    "log_odds_slope": 'take another policy, such as policy="auto", which is calibrated',
     "fewest_action_rows": "merge the action with one like it, or leave its reward aside",
     "rows_per_level": 'merge levels, or take reward="joint", which shrinks them',
     "clipped_share": "remove actions that are not available there, or smooth the policy",
@@ -111,6 +114,7 @@ def diagnose(
             *_levels(panel, penalised=explained is not None),
             _clipped(panel, value),
             held_out_gain(panel, policy, value.policy),
+            *_calibration(panel, known.log_prob),
             *_equation(solution, float(np.std(known.value))),
             amplification(value, known),
             _anchor_residual(raw_reward, value.anchor, known.anchor_reward),
@@ -161,6 +165,14 @@ def _support(panel: Panel, anchor: int, log_prob: np.ndarray) -> Iterator[Diagno
         hole.share,
         grade(-hole.share, -0.05, -0.15),
         f"rows around which the policy expects the anchor, and none is{seen}",
+    )
+    outside = share_outside(panel, anchor)
+    yield Diagnostic(
+        "anchor_leaves_data",
+        outside,
+        grade(-outside, -0.05, -0.2),
+        "states that the anchor leads to in which nobody decides nearby; values along a "
+        "chain of anchors rest on extrapolation there",
     )
     rows = np.bincount(panel.action[panel.is_transition], minlength=panel.num_actions)
     yield Diagnostic(
@@ -230,6 +242,22 @@ def held_out_gain(panel: Panel, policy: PolicyFit, used: AbstractPolicy) -> Diag
         "cannot tell the rewards"
     )
     return Diagnostic("held_out_gain", mean, "no signal", meaning)
+
+
+def _calibration(panel: Panel, log_prob: np.ndarray) -> Iterator[Diagnostic]:
+    """Whether the policy's log-odds are those of the decisions, or too large or small."""
+    slope, error = log_odds_slope(panel, log_prob)
+    if np.isnan(slope):
+        return
+    # How far it surely is from one: two standard errors less than it looks.
+    excess = max(abs(slope - 1) - 2 * error, 0.0)
+    yield Diagnostic(
+        "log_odds_slope",
+        slope,
+        grade(-excess, -0.2, -0.5),
+        f"by which the policy's log-odds would fit the decisions best ({error:.2g}): below "
+        "one they are too extreme, above one too flat, and so are the rewards",
+    )
 
 
 def _equation(solution: AnchorSolution, spread: float) -> Iterator[Diagnostic]:
