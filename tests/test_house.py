@@ -45,7 +45,6 @@ ORDER = (
         "baselines",
         "_paper",
         "diagnostics",
-        "_questions",
         "prediction",
         "_fit",
         "_pqr",

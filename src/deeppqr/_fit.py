@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ._errors import DataError, NoInfluenceFunction
-from ._questions import Questions
 from ._shapes import PerAction, PerRow, States
 from ._stored import TRANSIENT, stored
 from ._uncertainty import AbstractUncertainty, CoefficientUncertainty
@@ -19,6 +18,7 @@ from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
+from .diagnostics._questions import Questions
 from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding

@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .panel._panel import Panel
+from ..panel._panel import Panel
 
 if TYPE_CHECKING:
-    from ._fit import Fit
-    from .inference._bootstrap import Bootstrap
-    from .inference._one_step import OneStep
-    from .inference._projection import Projection
-    from .report._estimates import Estimates
+    from .._fit import Fit
+    from ..inference._bootstrap import Bootstrap
+    from ..inference._one_step import OneStep
+    from ..inference._projection import Projection
+    from ..report._estimates import Estimates
 
 
 class Questions:
@@ -26,7 +26,7 @@ class Questions:
         Options are those of `deeppqr.inference.average`: `by`, `actions`, `taken`,
         `weights`, `level`.
         """
-        from .inference._functionals import average
+        from ..inference._functionals import average
 
         return average(self, data, **options)
 
@@ -34,7 +34,7 @@ class Questions:
         """Average slopes of the reward in a state column by action; of a category the
         differences between levels. Options are those of `deeppqr.inference.slopes`.
         """
-        from .inference._functionals import slopes
+        from ..inference._functionals import slopes
 
         return slopes(self, column, data, **options)
 
@@ -45,7 +45,7 @@ class Questions:
         values=("south", "west"))` or, between actions, `fit.compare(actions=("keep",
         "replace"))`. Options are those of `deeppqr.inference.compare`.
         """
-        from .inference._functionals import compare
+        from ..inference._functionals import compare
 
         return compare(self, column, data, **options)
 
@@ -58,9 +58,9 @@ class Questions:
         states and the actions, zero at the anchor; the one option is `names`.
         """
         if self.space is None:
-            from .inference._projection import project
+            from ..inference._projection import project
         else:
-            from .inference._amount_projection import project_amounts as project
+            from ..inference._amount_projection import project_amounts as project
         return project(self, features, panel, **options)
 
     def one_step(self: Any, panel: Panel, **options: Any) -> "OneStep":
@@ -69,7 +69,7 @@ class Questions:
 
         Options are those of `deeppqr.inference.one_step`: `features`, `taken`, `folds`.
         """
-        from .inference._one_step import one_step
+        from ..inference._one_step import one_step
 
         return one_step(self, panel, **options)
 
@@ -80,7 +80,7 @@ class Questions:
 
         Options are those of `deeppqr.bootstrap`.
         """
-        from .inference._bootstrap import (
+        from ..inference._bootstrap import (
             bootstrap,
             measure,
             require_model,
@@ -95,6 +95,6 @@ class Questions:
     def identification(self: Any) -> str:
         """What is normalised, what the data say of the anchor, and which conclusions do
         not depend on it: three sentences for whoever reads the result."""
-        from .report._identification import identification
+        from ..report._identification import identification
 
         return identification(self)
