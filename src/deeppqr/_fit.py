@@ -1,6 +1,5 @@
 """A fit: the reward, Q, V and policy that were found, at any state, and what follows."""
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -19,6 +18,7 @@ from .continuous._reward import AbstractAmountReward, AmountReward
 from .continuous._uncertainty import AmountUncertainty
 from .diagnostics._data_summary import DataSummary
 from .diagnostics._diagnostics import Diagnostics
+from .diagnostics._questions import Questions
 from .diagnostics._support import SeenStates
 from .mdp._tabular import as_floats, check_preferences
 from .panel._encoding import Encoding
@@ -35,10 +35,7 @@ if TYPE_CHECKING:
     from .counterfactual._answer import Counterfactual
     from .counterfactual._changed import ChangedStates
     from .counterfactual._sensitivity_table import Sensitivity
-    from .inference._bootstrap import Bootstrap
-    from .inference._projection import Projection
     from .plots._plots import Plots
-    from .report._estimates import Estimates
 
 
 _AFFINE = (AffineReward, JointReward, AbstractAmountReward)  # in known parts
@@ -46,7 +43,7 @@ _AFFINE = (AffineReward, JointReward, AbstractAmountReward)  # in known parts
 
 @stored
 @dataclass(frozen=True, eq=False, repr=False)
-class Fit:
+class Fit(Questions):
     """An identified reward with its policy and values: functions of any state."""
 
     estimate: AnchoredValue
@@ -154,8 +151,10 @@ class Fit:
     ) -> Any:
         """A table, one row per state: reward, Q and probability of each action, the value.
 
-        Its last column, `inside_data`, says whether a state is as near to one in the data
-        as units usually are to each other; elsewhere the figures are extrapolated.
+        Where the fit has errors, each reward has its standard error and the ends of its
+        interval beside it. The last column, `inside_data`, says whether a state is as near
+        to one in the data as units usually are to each other; elsewhere the figures are
+        extrapolated.
 
         Parameters
         ----------
@@ -220,36 +219,6 @@ class Fit:
         if actions is None:
             return reward_interval(self, states, level, simultaneous)
         return amount_interval(self, states, actions, level, simultaneous)
-
-    def average(self, data: Any = None, **options: Any) -> "Estimates":
-        """Average rewards by action, and by group with `by`: a table with errors.
-
-        `data` is a panel or a table of states, by default those that the fit keeps.
-        Options are those of `deeppqr.inference.average`: `by`, `actions`, `taken`,
-        `weights`, `level`.
-        """
-        from .inference._functionals import average
-
-        return average(self, data, **options)
-
-    def slopes(self, column: str, data: Any = None, **options: Any) -> "Estimates":
-        """Average slopes of the reward in a state column by action; of a category the
-        differences between levels. Options are those of `deeppqr.inference.slopes`.
-        """
-        from .inference._functionals import slopes
-
-        return slopes(self, column, data, **options)
-
-    def compare(
-        self, column: str | None = None, data: Any = None, **options: Any
-    ) -> "Estimates":
-        """Average contrasts: `fit.compare("age", step=1)`, `fit.compare("town",
-        values=("south", "west"))` or, between actions, `fit.compare(actions=("keep",
-        "replace"))`. Options are those of `deeppqr.inference.compare`.
-        """
-        from .inference._functionals import compare
-
-        return compare(self, column, data, **options)
 
     def at_temperature(self, temperature: float) -> "Fit":
         """This fit at another temperature: the reward is affine in it, nothing is refit.
@@ -323,39 +292,6 @@ class Fit:
                 "it. Fit again at the temperature you want, as in PQR(..., "
                 "temperature=2.0), or without `features`."
             )
-
-    def project(self, features: Any, panel: Panel, **options: Any) -> "Projection":
-        """The reward's best linear form, with errors clustered by unit and a test.
-
-        `features` are terms such as `["1", "mileage", "mileage^2"]` for each action but
-        the anchor, a dict of such lists by action, or a function of the states. Options
-        are those of `deeppqr.inference.project`. Over amounts they are a function of the
-        states and the actions, zero at the anchor; the one option is `names`.
-        """
-        if self.space is None:
-            from .inference._projection import project
-        else:
-            from .inference._amount_projection import project_amounts as project
-        return project(self, features, panel, **options)
-
-    def bootstrap(
-        self, panel: Panel, statistic: Callable[["Fit"], Any], **options: Any
-    ) -> "Bootstrap":
-        """Draws of a statistic of this fit over resampled units.
-
-        Options are those of `deeppqr.bootstrap`.
-        """
-        from .inference._bootstrap import (
-            bootstrap,
-            measure,
-            require_model,
-            require_own_panel,
-        )
-
-        model = require_model(self)
-        require_own_panel(self, panel)
-        own = measure(statistic, self)
-        return bootstrap(model, panel, statistic, estimate=own, **options)
 
     @overload
     def counterfactual(

@@ -12,7 +12,7 @@ from ._errors import DataError
 from ._fit import Fit, with_known
 from ._paper import paper_stages
 from ._random import check_seed
-from ._uncertainty import uncertainty_or_reason
+from ._uncertainty import average_errors, end_shares, uncertainty_or_reason
 from .anchor._anchor_reward import resolve_anchor_reward
 from .anchor._known import Known as AnchorOnTable
 from .anchor._known import KnownLaw as AnchorUnderLaw
@@ -273,7 +273,7 @@ class PQR:
         uncertainty, why = uncertainty_or_reason(panel, found, reward_fit.reward, law)
         clock.lap("errors")
         warn_of_weak_overlap(diagnostics)
-        return Fit(
+        fit = Fit(
             # Estimated by likelihood, a reward comes with the policy and value that follow
             # from it; by regression, those of the first two stages stay.
             found,
@@ -283,7 +283,7 @@ class PQR:
             diagnostics,
             _stage_notes(policy_fit, solution, reward_fit.note),
             self._provenance(
-                facts_of(whole),
+                facts_of(whole) | {"ends": end_shares(panel)},
                 clock,
                 solution,
                 reward_range(with_known(value, panel.state, raw), panel.weight),
@@ -294,6 +294,10 @@ class PQR:
             self,
             DataSummary.of(panel, (reward_fit.value or value).policy),
         )
+        if not why:
+            errors = average_errors(panel, fit._errors(), found, np.isfinite(raw))
+            fit.provenance["reward"]["error"] = errors
+        return fit
 
     def _fit_amounts(self, panel: Panel) -> Fit:
         """Where actions are amounts: all stages in one, or with `"regression"` apart."""

@@ -39,6 +39,7 @@ from .reward._temperature import AffineReward
 
 # States whose slopes are held at once: with 600 coefficients 25 MB.
 STATES_AT_ONCE = 5_000
+MEAN_STATES = 20_000
 # Numbers that a fit keeps of its uncertainty, 200 MB on disk: a table of 1,000 states and 5
 # actions takes a quarter of that. Larger ones are computed when they are asked for.
 MAX_KEPT = 25_000_000
@@ -269,6 +270,29 @@ def uncertainty_or_reason(
         return reward_uncertainty(panel, value, reward, law), ""
     except NoInfluenceFunction as problem:
         return None, str(problem).removesuffix(" Bootstrap instead.")
+
+
+def average_errors(
+    panel: Panel, uncertainty: AbstractUncertainty, value: AnchoredValue, known: np.ndarray
+) -> tuple[float, ...]:
+    """Standard errors of each action's average reward over the panel's states.
+
+    `known` marks the (row, action) whose reward is known. Up to `MEAN_STATES` rows, evenly
+    spaced: the error of an average hardly depends on which of so many it is over.
+    """
+    rows = np.arange(len(panel))[:: -(-len(panel) // MEAN_STATES)]
+    weight = panel.weight[rows, None] * known[rows]
+    weight = weight / np.maximum(weight.sum(axis=0), 1e-300)
+    found = uncertainty.mean_errors(panel.state[rows], weight, value)
+    return tuple(map(float, found))
+
+
+def end_shares(panel: Panel) -> list[float]:
+    """The share of each action's decisions after which the process ended."""
+    rows, count = panel.is_transition, panel.num_actions
+    taken = np.bincount(panel.action[rows], minlength=count)
+    ended = np.bincount(panel.action[rows & panel.terminal], minlength=count)
+    return [float(share) for share in ended / np.maximum(taken, 1)]
 
 
 def _counted(panel: Panel, value, table: TableReward, clusters: Clusters) -> np.ndarray:

@@ -36,11 +36,16 @@ def test_figures_are_those_of_the_reward(panel, stages):
         ends = np.quantile(reward, tail, axis=0, method="inverted_cdf")
         np.testing.assert_allclose(found[name], ends, rtol=1e-9, atol=1e-12)
     heading, anchor, second, _ = shown(fit)
-    joint = stages.get("reward") == "joint"
-    errors = "fit.standard_errors" if joint else "fit.project"
-    assert heading[-3:] == ["s.e.", "by", errors]
+    names = ("mean", "low", "high")
+    if stages.get("reward") == "joint":
+        names = ("mean", "error", "low", "high")
+        assert heading[3:5] == ["mean", "s.e."]
+        expected = fit.average(panel).standard_errors
+        np.testing.assert_allclose(found["error"], expected, rtol=1e-9)
+    else:
+        assert heading[-3:] == ["s.e.", "by", "fit.bootstrap"]
     assert anchor[:2] == ["0", "(known)"]
-    figures = [found[name][1] for name in ("mean", "low", "high")]
+    figures = [found[name][1] for name in names]
     # Four digits of the largest reward, which is between 0.1 and 10 here.
     np.testing.assert_allclose([float(word) for word in second[1:]], figures, atol=6e-4)
 

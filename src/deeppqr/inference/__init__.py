@@ -9,6 +9,8 @@ from ._functionals import average as average
 from ._functionals import compare as compare
 from ._functionals import slopes as slopes
 from ._influence import reward_influence as reward_influence
+from ._one_step import OneStep as OneStep
+from ._one_step import one_step as one_step
 from ._projection import Projection as Projection
 from ._projection import project as project
 from ._resample import RewardAt as RewardAt

@@ -24,6 +24,7 @@ from ..cluster._executor import CannotSend, Executor, Failed, Here
 from ..cluster._resolve import resolve
 from ..panel._panel import Panel, require_panel, take_rows
 from ..progress import track
+from ..report._estimates import print_draws
 from ._bands import Bands, check_level, needed_draws, normal_interval, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units
 
@@ -139,14 +140,10 @@ class Bootstrap:
 
     def summary(self) -> str:
         """A table: estimate, standard error and 95 % interval of each entry."""
-        from ..report._estimates import print_draws
-
         return print_draws(self).text()
 
     def latex(self) -> str:
         """The same table for LaTeX, with the rules of booktabs."""
-        from ..report._estimates import print_draws
-
         return print_draws(self).latex()
 
     __str__ = summary

@@ -12,6 +12,7 @@ from .._shapes import PerRow, States
 from ..learners._scaling import Scaling
 from ..panel._encoding import Encoding
 from ..reward._given_basis import GivenBasis
+from ._formula import FormulaColumns, is_formula
 
 # Columns beyond the features that the specification test uses: more would spread its power
 # over directions that are rarely wrong. The projections of tests/pinned have fewer.
@@ -36,8 +37,12 @@ def resolve_features(
     encoding: Encoding,
     actions: tuple[Any, ...],
     anchor: int,
+    state: States | None = None,
 ) -> Features:
-    """The features behind what the user passed; the anchor's are zero."""
+    """The features behind what the user passed; the anchor's are zero.
+
+    `state` is what a formula learns its knots and levels from.
+    """
     if callable(features):
         return _given(features, names, encoding, actions, anchor)
     others = [index for index in range(len(actions)) if index != anchor]
@@ -50,19 +55,24 @@ def resolve_features(
                 f"{[actions[index] for index in others]}, but it names {list(features)}."
             )
         by_action = [(index, features[actions[index]]) for index in others]
+        if is_formula(features) and state is not None:
+            return _by_formula(by_action, names, encoding, actions, state)
         text = next((given for _, given in by_action if isinstance(given, str)), None)
         if text is not None:  # Python would take it for a list of letters
             raise DataError(
                 "`features` by action must hold lists of terms, such as "
                 f"[{text!r}], but {text!r} arrived."
             )
+    elif is_formula(features) and state is not None:
+        by_action = [(index, features) for index in others]
+        return _by_formula(by_action, names, encoding, actions, state)
     elif isinstance(features, Sequence) and not isinstance(features, str):
         by_action = [(index, features) for index in others]
     else:
         raise DataError(
             "`features` must be a list of state columns such as "
-            f"{['1', *encoding.names[:2]]}, a dict of such lists by action, or a function "
-            f"of the states, but {features!r} arrived."
+            f"{['1', *encoding.names[:2]]}, a formula, a dict of either by action, or a "
+            f"function of the states, but {features!r} arrived."
         )
     terms = [
         (index, term)
@@ -80,6 +90,24 @@ def resolve_features(
         found = np.zeros((len(state), len(actions), len(terms)))
         for number, ((index, _), powers) in enumerate(zip(terms, factors, strict=True)):
             found[:, index, number] = np.prod(state[:, powers], axis=1)
+        return found
+
+    return Features(_named(names, own), columns)
+
+
+def _by_formula(by_action, names, encoding: Encoding, actions, state: States) -> Features:
+    """The columns of a formula for each action but the anchor."""
+    made = {text: FormulaColumns(text, encoding, state) for _, text in by_action}
+    many, own = len(by_action) > 1, []
+    for index, text in by_action:
+        own += [f"{actions[index]}: {n}" if many else n for n in made[text].names]
+
+    def columns(state: np.ndarray) -> np.ndarray:
+        found, at = np.zeros((len(state), len(actions), len(own))), 0
+        values = {text: each(state) for text, each in made.items()}
+        for index, text in by_action:
+            found[:, index, at : at + values[text].shape[1]] = values[text]
+            at += values[text].shape[1]
         return found
 
     return Features(_named(names, own), columns)

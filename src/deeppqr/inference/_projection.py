@@ -23,6 +23,7 @@ from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._policy import Clipped
+from ..report._estimates import Estimates
 from ..reward._influence import Realised, solve_gram
 from ..reward._joint_reward import JointReward
 from ..reward._table import TableReward
@@ -34,7 +35,6 @@ from ._resample import RewardAt
 
 if TYPE_CHECKING:
     from .._fit import Fit
-    from ..report._estimates import Estimates
 
 # Rows behind an estimated reward for the normal approximation to be trusted, by the usual
 # rule of thumb. At 40 the two projections of tests/pinned are the same.
@@ -90,8 +90,6 @@ class Projection:
 
     def estimates(self) -> "Estimates":
         """The table, to print as text, Markdown or LaTeX."""
-        from ..report._estimates import Estimates
-
         title = "The reward projected on features"
         facts = dict(self.facts)
         if self.test is not None:
@@ -145,8 +143,9 @@ def project(
         What the reward of the actions other than the anchor is linear in. A list of terms
         for each of these actions: `"1"`, state columns, products and powers of them
         (`"x"`, `"x^2"`, `"x * y"`), where a category such as `"town"` stands for an
-        indicator of each level but the first; a dict of such lists by action; or a
-        function of the states that gives an array (row, action, feature).
+        indicator of each level but the first; a formula such as `"x + bs(y, df=4) +
+        C(town)"`, with formulaic's transforms and an intercept; a dict of either by
+        action; or a function of the states that gives an array (row, action, feature).
     panel
         The panel that the fit was made from.
     names
@@ -171,9 +170,8 @@ def project(
     _check_choice("errors", errors, ("auto", "influence", "bootstrap"))
     if not isinstance(min_rows, (int, float)) or not min_rows >= 0:
         raise DataError(f"`min_rows` must be a number of rows, but it is {min_rows!r}.")
-    chosen = resolve_features(
-        features, names, panel.encoding, fit.actions, fit.estimate.anchor
-    )
+    about = (panel.encoding, fit.actions, fit.estimate.anchor, panel.state)
+    chosen = resolve_features(features, names, *about)
     moments = None
     if errors != "bootstrap":
         try:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._shapes import PerAction, PerRow
+from ._identification import ENDS, identification, terminal_actions
 from ._layout import decimal, framed, labelled, listed
 
 if TYPE_CHECKING:
@@ -43,7 +44,8 @@ def summarise(fit: "Fit") -> str:
             diagnostics += labelled("    do: ", figure.advice)
     rewards = [lines] if (lines := reward_lines(fit)) else []
     title = "PQR: reward identified by an anchor action"
-    return framed(title, head, stages, *rewards, diagnostics)
+    stated = labelled("", identification(fit))
+    return framed(title, head, stages, *rewards, diagnostics, stated)
 
 
 def measure_lines(fit: "Fit") -> list[str]:
@@ -97,21 +99,47 @@ def reward_lines(fit: "Fit") -> list[str]:
         return []
     labels = [str(label)[:MAX_LABEL] for label in fit.actions]
     labels[fit.estimate.anchor] += " (known)"
-    count, shown = len(labels), labels[:MAX_ACTIONS]
+    lumps = terminal_actions(fit)
+    for index in lumps:
+        labels[index] += ", once"
+    count = len(labels)
+    # Lump sums last: they are not to be read beside payments per period.
+    order = [index for index in range(count) if index not in lumps] + lumps
+    shown = order[:MAX_ACTIONS]
     title = "reward over states"
     if count > MAX_ACTIONS:
         title = f"reward, {MAX_ACTIONS} of {count}"
-    wide = max(map(len, [title, *shown])) + 1
+    wide = max(map(len, [title, *(labels[index] for index in shown)])) + 1
     low, high = (f"{100 * tail:g} %" for tail in TAILS)
-    # Closed-form errors come with joint estimation only.
-    errors = "standard_errors" if hasattr(fit.reward_function, "covariance") else "project"
-    lines = [f"{title:<{wide}}{'mean':>10}{low:>10}{high:>10}  s.e. by fit.{errors}"]
     table = np.array([found[name] for name in ("mean", "low", "high")]).T
     written = _written(table)
-    for index, label in enumerate(shown):
-        figures = "".join(f"{figure:>10}" for figure in written[index])
-        lines.append(f"{label:<{wide}}{figures}")
+    errors = _written_errors(found, written) if "error" in found else None
+    heading = f"{'s.e.':>10}" if errors else ""
+    lines = [f"{title:<{wide}}{'mean':>10}{heading}{low:>10}{high:>10}"]
+    lines[0] += "" if errors else "  s.e. by fit.bootstrap"
+    for index in shown:
+        mean, *ends = written[index]
+        figures = [mean, *([errors[index]] if errors else []), *ends]
+        cells = "".join(f"{figure:>10}" for figure in figures)
+        lines.append(f"{labels[index]:<{wide}}{cells}")
+    for index in lumps:
+        lines += labelled(
+            "  ",
+            f"{fit.actions[index]} ends the process (after {100 * ENDS:g} % of its "
+            "decisions or more): its reward is a lump sum beside the others' flows, worth "
+            f"as much as {(1 - fit.discount) * found['mean'][index]:.4g} a period for ever "
+            "((1 - discount) times it).",
+        )
     return lines
+
+
+def _written_errors(found: dict[str, Any], written: list[list[str]]) -> list[str]:
+    """Standard errors to the decimals of the means; a dash where nothing was estimated."""
+    digits = len(written[0][0].partition(".")[2])
+    return [
+        decimal(error, digits) if error > 0 and "e" not in written[0][0] else "-"
+        for error in found["error"]
+    ]
 
 
 def _written(table: Float[np.ndarray, "action figure"]) -> list[list[str]]:
