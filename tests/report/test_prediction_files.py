@@ -83,8 +83,6 @@ def test_errors_are_those_of_the_fit(fitted):
     assert not [name for name in fit.predict(states, errors=False).columns if "se_" in name]
     with pytest.raises(deeppqr.DataError, match="`level` must lie between 0 and 1"):
         fit.predict(states, level=95)
-    with pytest.raises(deeppqr.DataError, match="`errors` must be True, False or None"):
-        fit.predict(states, errors="no")
     with pytest.raises(deeppqr.DataError, match="names 'errors' alone, which"):
         fit.predict(states, only="errors", errors=False)
 

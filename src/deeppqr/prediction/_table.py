@@ -49,8 +49,6 @@ class Wanted:
         from ..inference._bands import check_level
 
         check_level(level)
-        if not (errors is None or isinstance(errors, bool)):
-            raise DataError(f"`errors` must be True, False or None, but it is {errors!r}.")
         asked = checked_tables(only)
         if errors is None:
             errors = ERRORS in asked
