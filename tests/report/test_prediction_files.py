@@ -103,9 +103,14 @@ def test_errors_from_file_to_file(fitted, tmp_path, small_parts):
 
 def test_fits_without_errors_say_so_once(tmp_path, small_parts, capsys):
     """Their tables have no such columns, whether they were asked for or not."""
-    stages = {"policy": "logit", "anchor_value": "linear", "reward": "linear"}
     panel = deeppqr.worlds.KnownCostBus().simulate(steps=400, units=20, seed=1)
-    fit = deeppqr.PQR(discount=0.5, anchor="replace", **stages).fit(panel)
+    fit = deeppqr.PQR(
+        discount=0.5,
+        anchor="replace",
+        policy="logit",
+        anchor_value="linear",
+        reward="linear",
+    ).fit(panel)
     states = pl.DataFrame({"mileage": [1.0, 2.0, 3.0] * 40})
     without = fit.predict(states)
     assert not [name for name in without.columns if name.startswith("se_")]
