@@ -120,7 +120,7 @@ class _Parts:
             return
         self.source = source
         try:
-            self.lazy = pl.scan_parquet(path)
+            self.lazy = pl.scan_parquet(path, glob=False)
             self.columns = self.lazy.collect_schema().names()
         except (pl.exceptions.PolarsError, OSError):
             self.whole = read_file(source)
