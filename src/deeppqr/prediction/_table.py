@@ -16,6 +16,7 @@ from .._uncertainty import AbstractUncertainty
 from ..learners._chunks import row_slices
 from ..learners._row_threads import over_blocks, row_threads
 from ..panel._file import read_file
+from ..report._interval import check_level, normal_interval
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -46,8 +47,6 @@ class Wanted:
     @classmethod
     def of(cls, fit: "Fit", only: Any, errors: bool | None, level: float) -> "Wanted":
         """From the options of `Fit.predict`; errors that a fit lacks are left out."""
-        from ..inference._bands import check_level
-
         check_level(level)
         asked = checked_tables(only)
         if errors is None:
@@ -170,8 +169,6 @@ def _block(
     if "reward" in wanted.tables or errors is not None:
         found["reward"] = fit._reward_of(state)
     if errors is not None:
-        from ..inference._bands import normal_interval
-
         error = errors.standard_errors(state, fit.estimate, len(fit.actions))
         ends = normal_interval(found["reward"], error, wanted.level)
         found[ERRORS] = np.concatenate([error, *ends], axis=1)
