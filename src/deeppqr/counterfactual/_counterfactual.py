@@ -6,9 +6,9 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction
-from ..inference._bands import check_level, normal_interval
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
+from ..report._interval import check_level, normal_interval
 from ._answer import AtStates, Counterfactual, Figure
 from ._measures import REWARD, Measure, measure
 from ._normalisation import bounds, depends, statement
