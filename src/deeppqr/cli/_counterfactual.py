@@ -9,6 +9,7 @@ import deeppqr
 
 from .._errors import DataError
 from .._files import check_output, new_file, written_somewhere
+from ..panel._file import read_file
 from ._common import add_job, add_quiet, say, write_table
 
 EXAMPLES = """\
@@ -74,7 +75,7 @@ def run(arguments: argparse.Namespace) -> None:
         _check_out(arguments.out)
     fit = deeppqr.load(arguments.fit)
     answer = fit.counterfactual(
-        _states(arguments.states),
+        arguments.states and read_file(arguments.states),
         periods=arguments.periods,
         discount=arguments.discount,
         anchor_bounds=arguments.anchor_bounds and tuple(arguments.anchor_bounds),
@@ -89,13 +90,11 @@ def run(arguments: argparse.Namespace) -> None:
 
 def _changes(arguments: argparse.Namespace, actions: tuple[Any, ...]) -> dict[str, Any]:
     """The options of `Fit.counterfactual` behind the words of the command line."""
-    from ..counterfactual import NewAction
-
     # Words of the command line are texts, labels may be numbers.
     labels = {str(label): label for label in actions}
     named = lambda text: labels.get(text, text)
     added = {
-        label: NewAction(like=named(like))
+        label: deeppqr.counterfactual.NewAction(like=named(like))
         for label, like in _pairs("--add", arguments.add, "lease=large").items()
     }
     paid = _pairs("--transfer", arguments.transfer, "large=0.3")
@@ -146,12 +145,6 @@ def _factor(text: str) -> float:
             f"`--scale` takes one number for all actions, or pairs such as large=0.9, but "
             f"{text!r} arrived."
         ) from None
-
-
-def _states(path: Path | None):
-    from ..panel._file import read_file
-
-    return None if path is None else read_file(path)
 
 
 def _check_out(path: Path) -> None:
