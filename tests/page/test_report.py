@@ -214,3 +214,52 @@ def test_notebooks_show_fits_and_panels_as_tables(mixed, tmp_path):
     shown = Page(panel._repr_html_()).text
     assert "1,500 decisions by 100 units" in shown
     assert "act 02" in shown
+
+
+def test_identification_is_the_fits_own_statement(mixed, page):
+    text = Page(page).text
+    for sentence in mixed.identification().split(". "):
+        assert sentence.rstrip(".") in text
+
+
+def test_averages_and_slopes_are_those_of_the_tables_with_errors(fit):
+    averages, table = Averages(fit), fit.average()
+    assert averages.error is not None
+    np.testing.assert_allclose(averages.mean, table.values, atol=1e-12)
+    np.testing.assert_allclose(averages.error, table.standard_errors, atol=1e-12)
+    text = Page(report_page(fit)).text
+    assert "Average slope of the reward" in text
+    slope = fit.slopes("x2")
+    for row in slope.table():
+        assert f"{number_text(row.estimate)} ({number_text(row.standard_error)})" in text
+
+
+def test_a_category_has_a_slope_for_each_level(mixed, page):
+    text = Page(page).text
+    found = mixed.slopes("season").table()
+    assert len(found) == 4  # two actions, two levels beside the first
+    assert "season: dry less cold" in text
+    for row in found:
+        assert f"{number_text(row.estimate)} ({number_text(row.standard_error)})" in text
+
+
+def test_lump_sums_are_set_apart_and_compared_as_payments_per_period(tabular):
+    """Action 2 ends the process: 10 once is worth as much as 1 a period at 0.9."""
+    _, panel = tabular
+    ends = panel.action == 2
+    after = np.where(ends[:, None], np.nan, panel.next_state)
+    panel = deeppqr.Panel.from_arrays(
+        panel.state, panel.action, after, unit=panel.unit, terminal=ends
+    )
+    stages: dict = {"policy": "frequency", "anchor_value": "exact", "reward": "table"}
+    fit = deeppqr.PQR(discount=0.9, anchor=0, **stages).fit(panel)
+    averages = Averages(fit)
+    text = Page(report_page(fit)).text
+    assert "2, once" in text
+    assert "2 ends the process: its reward is a lump sum" in text
+    assert "lump sums counted as what they are worth a period" in text
+    assert "its reward is a lump sum" in str(fit.average())
+    assert averages.error is not None
+    flow, half = 0.1 * averages.mean[2], 0.1 * 1.96 * averages.error[2]
+    verb = "pay more" if flow > half else "pay less" if flow < -half else "cannot be told"
+    assert re.search(f"'2'[^;.:]* {verb}", text)

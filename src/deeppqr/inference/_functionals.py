@@ -20,7 +20,8 @@ from ..learners._chunks import row_slices
 from ..panel._encoding import StateColumn
 from ..panel._panel import action_index
 from ..report._estimates import Estimates
-from ._bands import check_level
+from ..report._identification import lump_note
+from ..report._interval import check_level
 from ._groups import Groups, Sample, find_column, group_rows, sample_of
 
 if TYPE_CHECKING:
@@ -87,9 +88,8 @@ def average(
     means = _means(fit, sample.state, sample.weight, groups, counted)
     chosen = _columns(fit, actions, anchor=True)
     where = "in the rows that took each action" if taken else "each action at all of them"
-    return _table(
-        fit, "Average reward", means, groups, chosen, f"{sample.note}, {where}", level
-    )
+    note = ". ".join(filter(None, [f"{sample.note}, {where}", lump_note(fit)[:-1]]))
+    return _table(fit, "Average reward", means, groups, chosen, note, level)
 
 
 def slopes(

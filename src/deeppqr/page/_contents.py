@@ -18,7 +18,9 @@ from ..plots._reward import plot_curves
 from ..plots._style import bare_axes, number_text, quiet_fonts, styled, value_text
 from ..report._estimates import NORMAL_975
 from ..report._html import HtmlTable, plain_name, quoted
+from ..report._identification import lump_note, sentences, terminal_actions
 from ._section import ReportFigure, Section
+from ._slopes import slopes_table
 from ._svg import svg_of
 from ._words import Averages
 
@@ -58,20 +60,13 @@ def estimated(fit: "Fit") -> Section:
 
 
 def identification(fit: "Fit") -> Section:
-    """Which assumptions make the rewards known."""
-    texts = [
-        "Agents are taken to choose softly: the probability of an action is proportional "
-        "to exp(Q / temperature), where Q is the reward now plus the discounted value of "
-        "what follows. Then choices and where actions lead determine the reward of every "
-        f"action once the reward of one, the anchor {quoted(fit.anchor)}, and the discount "
-        "are given. Without the anchor only certain differences would be known.",
-        "If the anchor's true reward differs from the one assumed by a function c(s), all "
-        "rewards move together: by c's sum over a future in which the anchor is taken for "
-        "ever, minus what of that sum each action leaves for the next state. The "
-        "probabilities of choices, and answers to questions about added payments, do not "
-        "change; answers about changed moves of the state can.",
-    ]
-    return Section("Identification", texts)
+    """Which assumptions make the rewards known: the statement of `fit.identification`."""
+    soft = (
+        "Choices are soft if the probability of an action is proportional to "
+        "exp(Q / temperature), where Q is the reward now plus the discounted value of what "
+        "follows."
+    )
+    return Section("Identification", [*sentences(fit), soft])
 
 
 def rewards(fit: "Fit", averages: Averages) -> Section:
@@ -89,7 +84,8 @@ def rewards(fit: "Fit", averages: Averages) -> Section:
             f"Curves of {len(shown)} of {len(names)} state variables, those that move "
             "rewards most."
         )
-    return Section("Rewards", texts, [averages_table(fit, averages)], figures)
+    tables = [averages_table(fit, averages), *slopes_table(fit, shown, averages)]
+    return Section("Rewards", texts, tables, figures)
 
 
 def policy(fit: "Fit") -> Section:
@@ -168,8 +164,10 @@ def diagnostics(fit: "Fit") -> Section:
 
 def averages_table(fit: "Fit", averages: Averages) -> HtmlTable:
     tails = np.nanquantile(averages.rewards, [0.05, 0.95], axis=0)
-    rows, error = [], averages.error
-    for action, label in enumerate(fit.actions):
+    rows, error, lumps = [], averages.error, terminal_actions(fit)
+    # Lump sums last: they are not to be read beside payments per period.
+    for action in sorted(range(len(fit.actions)), key=lambda action: action in lumps):
+        label = fit.actions[action]
         known = action == fit.estimate.anchor
         mean = averages.mean[action]
         cells = ["-", "-", "-"]
@@ -179,6 +177,7 @@ def averages_table(fit: "Fit", averages: Averages) -> HtmlTable:
                 number_text(each) for each in (error[action], mean - half, mean + half)
             ]
         name = plain_name(label) + (" (anchor, known)" if known else "")
+        name += ", once" if action in lumps else ""
         rows.append([name, number_text(mean), *cells, *map(number_text, tails[:, action])])
     head = [
         "action",
@@ -193,6 +192,8 @@ def averages_table(fit: "Fit", averages: Averages) -> HtmlTable:
         "Means over the states of the data; the last two columns are quantiles over these "
         "states, not errors."
     )
+    if lumps:
+        note += f" {lump_note(fit)}"
     return HtmlTable("Average reward of each action", head, rows, note)
 
 

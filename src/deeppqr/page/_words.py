@@ -11,6 +11,7 @@ from ..plots._curves import errors_of_means
 from ..plots._style import number_text
 from ..report._estimates import NORMAL_975
 from ..report._html import plain_name, quoted
+from ..report._identification import flow_factors
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -96,9 +97,10 @@ def _compared(fit: "Fit", averages: Averages) -> list[str]:
     error = averages.error
     if error is None:
         return []
-    anchor, mean = fit.estimate.anchor, averages.mean
+    anchor, factors = fit.estimate.anchor, flow_factors(fit)
+    # A lump sum and a payment per period are compared as payments per period.
+    mean, margin = factors * averages.mean, factors * NORMAL_975 * error
     gap = mean - mean[anchor]
-    margin = NORMAL_975 * error
     others = [a for a in range(len(fit.actions)) if a != anchor]
     groups = {
         "pay more than": [a for a in others if gap[a] > margin[a]],
@@ -111,6 +113,8 @@ def _compared(fit: "Fit", averages: Averages) -> list[str]:
         if found
     ]
     where = "On average over the states of the data, by 95 % intervals: "
+    if (factors != 1).any():
+        where = f"{where[:-2]}, lump sums counted as what they are worth a period: "
     found = [where + "; ".join(parts) + "."] if parts else []
     best = max(others, key=lambda action: gap[action])
     found.append(

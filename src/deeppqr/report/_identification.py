@@ -1,9 +1,11 @@
 """What identifies a fit's reward: the statement, and payments that end the process."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from jaxtyping import Float
 
+from ._html import plain_name
 from ._layout import listed
 
 if TYPE_CHECKING:
@@ -22,11 +24,21 @@ def terminal_actions(fit: "Fit") -> list[int]:
 
 def identification(fit: "Fit") -> str:
     """The statement of `Fit.identification`, in three sentences."""
-    return " ".join([_normalised(fit), _said_by_data(fit), _free_of_it(fit)])
+    return " ".join(sentences(fit))
+
+
+def sentences(fit: "Fit") -> list[str]:
+    """What is normalised, what the data say of the anchor, and what is free of it."""
+    return [_normalised(fit), _said_by_data(fit), _free_of_it(fit)]
+
+
+def _shown(label: Any) -> str:
+    """A label as Python writes it, cut if it is very long."""
+    return plain_name(repr(label), 60)
 
 
 def _normalised(fit: "Fit") -> str:
-    anchor = repr(fit.anchor)
+    anchor = _shown(fit.anchor)
     known = fit.estimate.anchor_reward
     earned = "its given reward g(s)"
     if known.is_zero:
@@ -46,7 +58,7 @@ def _said_by_data(fit: "Fit") -> str:
     figure = {each.name: each.value for each in fit.diagnostics}
     found = f"The data: of {rows:,} decisions"
     if "anchor_share" in figure:
-        found += f" {100 * figure['anchor_share']:.3g} % were {fit.anchor!r}"
+        found += f" {100 * figure['anchor_share']:.3g} % were {_shown(fit.anchor)}"
     if "anchor_min_prob" in figure:
         found += (
             f", whose smallest estimated probability is {figure['anchor_min_prob']:.2g}"
@@ -73,7 +85,7 @@ def _free_of_it(fit: "Fit") -> str:
             "by a constant"
         )
     elif lumps:
-        named = listed(repr(fit.actions[index]) for index in lumps)
+        named = listed(_shown(fit.actions[index]) for index in lumps)
         ending, others = "c", f"{1 - fit.discount:.3g} c"
         if fit.estimate.anchor not in lumps:
             ending, others = f"c / {1 - fit.discount:.3g}", "c"
@@ -83,14 +95,31 @@ def _free_of_it(fit: "Fit") -> str:
             "these stay"
         )
     return (
-        f"Whatever {fit.anchor!r} really earns: the choice probabilities, the answers to "
-        "transfers, to actions taken away and to a common scale of all rewards, and "
-        f"{constant}; slopes and levels of rewards, other transitions and another discount "
-        "do depend on g wherever its error differs between states."
+        f"Whatever {_shown(fit.anchor)} really earns: the choice probabilities, the "
+        "answers to transfers, to actions taken away and to a common scale of all rewards, "
+        f"and {constant}; slopes and levels of rewards, other transitions and another "
+        "discount do depend on g wherever its error differs between states."
     )
 
 
-def flow_equivalents(fit: "Fit", figures: np.ndarray) -> dict[int, np.ndarray]:
-    """For each action that ends the process, the payment per period that is worth as
-    much: 1 - discount times the lump sum."""
-    return {index: (1 - fit.discount) * figures[index] for index in terminal_actions(fit)}
+def flow_factors(fit: "Fit") -> Float[np.ndarray, " action"]:
+    """What makes rewards comparable as payments per period: 1 - discount for lump sums,
+    which are worth as much for ever, and one for the others."""
+    factors = np.ones(len(fit.actions))
+    factors[terminal_actions(fit)] = 1 - fit.discount
+    return factors
+
+
+def lump_note(fit: "Fit") -> str:
+    """Which rewards of a table are lump sums; empty where none is."""
+    lumps = terminal_actions(fit)
+    if not lumps:
+        return ""
+    named = listed(_shown(fit.actions[index]) for index in lumps)
+    verb, its = ("ends", "its reward is a lump sum")
+    if len(lumps) > 1:
+        verb, its = ("end", "their rewards are lump sums")
+    return (
+        f"{named} {verb} the process: {its} beside the others' payments per period, worth "
+        f"1 - discount = {1 - fit.discount:.3g} times as much a period for ever."
+    )
