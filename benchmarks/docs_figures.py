@@ -11,7 +11,7 @@ import matplotlib
 
 matplotlib.use("Agg")
 
-import deeppqr  # noqa: E402
+import deeppqr
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 
