@@ -28,8 +28,10 @@ adapters: .venv-adapters/.ready
 docs: $(READY)
 	$(BIN)/zensical serve --dev-addr 127.0.0.1:8000
 
+# A few minutes; `make bench BENCH=--full` takes hours. Peers whose environments are there
+# are beside ours: `make .venv-adapters/.ready .venv-peers/.ready` makes them.
 bench: $(READY)
-	$(BIN)/python benchmarks/paper_world.py
+	$(BIN)/python benchmarks/bench.py $(BENCH)
 
 # econirl, for the comparison in docs/benchmarks.md; it takes about ten minutes.
 peers: .venv-peers/.ready

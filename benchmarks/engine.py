@@ -19,11 +19,14 @@ import deeppqr
 from deeppqr.worlds import FirmWorld, PaperWorld, SmoothWorld
 
 
-def paper(p: int, scale: float, steps: int = 50_000, seed: int = 3001):
-    world = PaperWorld(p=p, reward_scale=scale, seed=seed)
+def paper(
+    p: int, scale: float, steps: int = 50_000, seed: int = 3001, discount: float = 0.9
+):
+    world = PaperWorld(p=p, reward_scale=scale, seed=seed, discount=discount)
     panel = world.simulate(steps=steps, units=50, seed=100_000 + seed)
     scored = world.simulate(steps=20_000, units=50, seed=200_000 + seed).state[::10]
-    return deeppqr.PQR(discount=0.9, anchor=0), panel, scored, world.reward(scored), 0.0
+    model = deeppqr.PQR(discount=discount, anchor=0)
+    return model, panel, scored, world.reward(scored), 0.0
 
 
 def smooth(dim: int, actions: int, steps: int, seed: int = 3001):

@@ -39,7 +39,7 @@ def write(rows: int, folder: Path) -> None:
     each = min(rows, FILE_ROWS)
     for number in range(rows // each):
         panel = world().simulate(steps=each, units=each // PATH, seed=5 + number)
-        states = {name: panel.state[:, i] for i, name in enumerate(NAMES)}
+        states = {name: panel.state[:, i] for i, name in enumerate(COLUMNS["state"])}
         own = {"id": panel.unit + number * panel.num_units, "a": panel.action}
         clock = np.arange(each) % PATH
         frame = pl.DataFrame({**states, **own, "t": clock})

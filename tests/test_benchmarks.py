@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -85,3 +86,33 @@ def test_amounts_are_scored_once(tmp_path, monkeypatch):
     continuous.run("errors", table, 2, ["amounts"])
     assert len(asked) == 2 * first
     assert len(set(asked)) == len(asked)
+
+
+@pytest.fixture(scope="module")
+def bench():
+    return load("bench")
+
+
+def test_the_error_is_one_where_all_earn_what_the_anchor_does(bench, rng):
+    truth, known = rng.normal(size=(9, 3)), rng.normal(size=(9, 1))
+    score = lambda found: bench.relative_error(found, truth, known, 1)
+    assert score(np.repeat(known, 3, axis=1)) == pytest.approx(1.0)
+    off = truth.copy()
+    off[:, 1] = np.nan  # the anchor's own does not count
+    assert score(off) == 0.0
+
+
+def test_a_peer_that_is_not_installed_is_named(bench, monkeypatch, tmp_path, capsys):
+    monkeypatch.setitem(bench.PEERS, "imitation", tmp_path / ".venv-adapters")
+    cell = bench.Cell("imitation AIRL", "paper", {"rows": 10, "p": 2, "steps": 10})
+    assert bench.table("peers", [cell], None) == []
+    said = "skipped: there is no .venv-adapters; make .venv-adapters/.ready"
+    assert said in capsys.readouterr().out
+
+
+def test_a_cell_that_fails_or_takes_too_long_says_so(bench):
+    cell = bench.Cell("no such method", "paper", {})
+    python = Path(sys.executable)
+    found = bench.measure_apart(cell, 1, python, 60.0)
+    assert found == "failed: KeyError: 'no such method'"
+    assert bench.measure_apart(cell, 1, python, 0.001) == "stopped after 0.001 s"

@@ -39,6 +39,7 @@ def run(executor, tmp_path, name, **settings):
     return outcome, (tmp_path / name / "table.csv").read_bytes(), marks(folder)
 
 
+@pytest.mark.slow
 def test_two_nodes_give_the_same_bytes_and_lose_nothing(address, tmp_path):
     """A task that kills its process is run again, and the others exactly once."""
     settings = {"fatal": [4], "pause": 1.0}
@@ -51,6 +52,7 @@ def test_two_nodes_give_the_same_bytes_and_lose_nothing(address, tmp_path):
     assert table == run(Here(), tmp_path, "here")[1]
 
 
+@pytest.mark.slow
 def test_trouble_with_every_task_is_raised(address, monkeypatch):
     module = importlib.import_module("deeppqr.cluster._ray")
     other = {**module._installed(), "deeppqr": "0.0"}
@@ -59,6 +61,7 @@ def test_trouble_with_every_task_is_raised(address, monkeypatch):
         list(RayCluster(address).run(abs, [1]))
 
 
+@pytest.mark.slow
 def test_modules_that_the_machines_lack_are_named(address, tmp_path, monkeypatch):
     (tmp_path / "elsewhere.py").write_text("def call(item):\n    return item\n")
     monkeypatch.syspath_prepend(tmp_path)
@@ -67,6 +70,7 @@ def test_modules_that_the_machines_lack_are_named(address, tmp_path, monkeypatch
         list(RayCluster(address).run(call, [1]))
 
 
+@pytest.mark.slow
 def test_only_one_cluster_at_a_time(address):
     with (
         connected(address, None),

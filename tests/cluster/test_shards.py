@@ -10,7 +10,7 @@ from deeppqr.cluster import Cores, RayCluster
 from deeppqr.panel.scan import _scan
 from deeppqr.worlds import PaperWorld
 
-ROWS = 6_000
+ROWS = 3_000
 
 
 @pytest.fixture

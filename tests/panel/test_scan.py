@@ -75,6 +75,7 @@ def model():
     return deeppqr.PQR(discount=0.9, anchor=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("layout", ["times"])
 def test_the_same_fit_as_in_memory(frame, small, tmp_path, model, layout):
     """Sums over shards differ from sums over rows by rounding: features are float32."""
@@ -143,3 +144,31 @@ def test_what_cannot_be_scanned(frame, tmp_path, model):
     panel = deeppqr.Panel.from_frame(frame, **ROLES)
     with pytest.raises(deeppqr.DataError, match="a Panel arrived, which is in memory"):
         model.fit(panel, executor="cores:2")
+
+
+@pytest.fixture
+def rare(frame):
+    """An action that the second unit alone takes, and no unit in memory at first."""
+    second = (pl.col("unit") == 1) & (pl.col("time") % 9 == 0)
+    return frame.with_columns(action=pl.when(second).then(9).otherwise("action"))
+
+
+def test_units_are_added_until_every_action_occurs(rare, small, tmp_path):
+    scanned = deeppqr.Panel.scan(write(rare, tmp_path, "units"), **ROLES)
+    assert set(np.unique(scanned.core.action)) == set(range(6))
+    assert scanned.core.num_units == 60  # every third before
+
+
+def test_an_action_too_rare_for_memory_is_named(rare, small, tmp_path, monkeypatch):
+    monkeypatch.setattr(_scan, "MOST_CORE_ROWS", ROWS // 2)
+    with pytest.raises(
+        deeppqr.DataError,
+        match=r"among the 3,000 rows that .* but 9 was taken by 1 unit of 60 \(1 such act",
+    ):
+        deeppqr.Panel.scan(write(rare, tmp_path, "units"), **ROLES)
+
+
+def test_an_action_taken_nowhere_widens_nothing(frame, small, tmp_path):
+    told = roles(actions=[0, 1, 2, 3, 4, 9])
+    scanned = deeppqr.Panel.scan(write(frame, tmp_path, "units"), **told)
+    assert scanned.core.num_units == 20

@@ -1,6 +1,7 @@
 """`deeppqr fit`: fits a table of decisions and saves the fit to a folder."""
 
 import argparse
+import glob
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,8 @@ EXAMPLES = """\
   deeppqr fit --config deeppqr.toml --out runs/{date} --strict     # every week
   deeppqr fit doses.csv --state age pain --action dose --action-range 0 10 --atom 0 \
       --unit patient --time day --anchor 0 --discount 0.95 --out run/  # amounts
+  deeppqr fit "decisions/*.parquet" --state wear --action action --unit owner \
+      --time month --anchor repair --discount 0.9 --out run/  # larger than memory
 """
 
 
@@ -80,7 +83,13 @@ def register(jobs) -> None:
 
 
 def _add_decisions(group) -> None:
-    group.add_argument("data", type=Path, help="CSV or Parquet file, one row per decision")
+    group.add_argument(
+        "data",
+        type=Path,
+        nargs="+",
+        help="CSV or Parquet file, one row per decision; Parquet files, a folder of them "
+        "or a pattern in quotes stay on disk and may be larger than memory",
+    )
     for name, about in (("--state", "what they saw"), ("--next-state", "")):
         about = about or (
             "what they saw next, in the order of --state (default: the unit's next row)"
@@ -153,8 +162,7 @@ def run(arguments: argparse.Namespace) -> int:
     out = dated(arguments.out)
     check_fit_folder(out, arguments.overwrite)
     space = action_space(arguments.action_range, arguments.atom)
-    columns = named(arguments, COLUMNS)
-    panel = deeppqr.Panel.from_file(arguments.data, **columns, actions=space)
+    panel = _read(arguments.data, named(arguments, COLUMNS), space)
     model = deeppqr.PQR(
         anchor=find_label(panel.actions, arguments.anchor)
         if space is None
@@ -175,6 +183,28 @@ def run(arguments: argparse.Namespace) -> int:
         say(arguments, f"Not ok, with --strict: {', '.join(concerns)}")
         return NOT_OK
     return DONE
+
+
+def _read(data: list[Path], columns: dict[str, Any], space: Any) -> Any:
+    """A panel in memory of one file; of several, a pattern or a folder, one on disk."""
+    one = len(data) == 1
+    # A file may have such characters in its name.
+    pattern = one and glob.has_magic(str(data[0])) and not data[0].is_file()
+    if one and not pattern and not data[0].is_dir():
+        return deeppqr.Panel.from_file(data[0], **columns, actions=space)
+    if columns["unit"] is None:
+        raise DataError(
+            f"--unit must name the column that says who decided where several files are "
+            f"read, as {data[0]} says, but it is left out. Add it, or put the rows of one "
+            "long sequence into one file."
+        )
+    if space is not None:
+        raise DataError(
+            f"Amounts are read from one file into memory, but {data[0]} stands for several "
+            "files, which stay on disk. Write their rows to one file, or leave out "
+            "--action-range if the actions are labels."
+        )
+    return deeppqr.Panel.scan([str(path) for path in data], **columns)
 
 
 def action_space(bounds: list[float] | None, atoms: list[float]) -> Any:

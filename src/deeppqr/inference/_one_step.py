@@ -50,6 +50,8 @@ class OneStep:
     plug_in: Float[np.ndarray, " functional"]
     covariance: Float[np.ndarray, "functional functional"]
     note: str
+    df: float = np.inf
+    """Clusters less one: with few, intervals are Student's t's."""
 
     def estimates(self, level: float = 0.95) -> "Estimates":
         """The table; `frame` has the plug-in estimates beside."""
@@ -64,6 +66,7 @@ class OneStep:
             self.covariance,
             {"plug-in": beside},
             self.note,
+            df=self.df,
             level=level,
             labels={"name": list(self.names), "plug_in": self.plug_in.tolist()},
         )
@@ -143,7 +146,7 @@ def one_step(
         f"units at a time; errors {clusters.note}, the states as drawn from a population."
     )
     covariance = clustered_covariance(clusters.sum(influence, at=rows))
-    return OneStep(labels, value, plain, covariance, note)
+    return OneStep(labels, value, plain, covariance, note, max(clusters.count - 1, 1))
 
 
 def _mean(values: np.ndarray, share: np.ndarray) -> np.ndarray:

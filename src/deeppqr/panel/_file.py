@@ -38,7 +38,7 @@ def read_file(path: Any, *, labels: Sequence[Any] = (), quantities: Sequence[Any
             _refuse_merged_labels(path, frame, labels)
             _warn_of_codes(path, frame, quantities)
             return frame
-        return pl.read_parquet(path)
+        return pl.read_parquet(path, glob=False)  # a name is no pattern
     # The first line alone: polars adds paragraphs on its own options.
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as problem:
         reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
@@ -89,7 +89,9 @@ def _read_csv(path: Path, **options: Any):
 
     # Types from the whole file: polars looks at 100 rows by default, and a column may hold
     # whole numbers there and fractions later.
-    read = partial(pl.read_csv, path, infer_schema_length=None, try_parse_dates=True)
+    read = partial(
+        pl.read_csv, path, infer_schema_length=None, try_parse_dates=True, glob=False
+    )
     return read(**options)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from ..._errors import DataError
-from ..._messages import counted
+from ..._messages import counted, plain
 from .._amounts import is_space
 from .._cells import few_states
 from .._columns import (
@@ -38,6 +38,9 @@ SHARD_ROWS = 500_000
 # Rows held in memory, of evenly spaced units, from which everything is learned but the
 # last step. The law of the next state adds next to nothing to a reward's error.
 CORE_ROWS = 250_000
+# At most, where an action is so rare that fewer units do not have it: 10 state columns take
+# 400 MB while they are checked.
+MOST_CORE_ROWS = 1_000_000
 # Units that must be among them: errors are clustered on units.
 FEWEST_UNITS = 50
 ROLES = ("unit", "time", "terminal", "truncated", "weight")
@@ -64,7 +67,7 @@ class Shard:
     def frame(self, names: list[str]) -> pl.DataFrame:
         """Some columns of the shard's rows."""
         unit = self.named["unit"]
-        lazy = pl.scan_parquet(list(self.paths)).select(list(dict.fromkeys([*names, unit])))
+        lazy = _lazy(list(self.paths)).select(list(dict.fromkeys([*names, unit])))
         if self.parts > 1:
             lazy = lazy.filter(pl.col(unit).hash(0) % self.parts == self.part)
         return lazy.collect(engine="streaming")
@@ -119,6 +122,10 @@ class ScannedPanel:
         )
 
     @property
+    def actions(self) -> tuple[Any, ...]:
+        return self.core.actions
+
+    @property
     def has_few_states(self) -> bool:
         """Whether states are so few that equal rows are pooled, and fit into memory."""
         core = self.core
@@ -129,7 +136,7 @@ class ScannedPanel:
         first = self.shards[0]
         named, used = first.named, _used(first.named)
         paths = list(dict.fromkeys(path for shard in self.shards for path in shard.paths))
-        frame = pl.scan_parquet(paths).select(used).collect(engine="streaming")
+        frame = _lazy(paths).select(used).collect(engine="streaming")
         told = first.encoding, self.facts["gaps"]
         return Panel(**_validated(frame, named, *told, part=False))
 
@@ -137,6 +144,11 @@ class ScannedPanel:
         """All rows, for sums over them where `run` says."""
         # Weights have a mean of one.
         return OnDisk(list(self.shards), len(self), float(len(self)), run)
+
+
+def _lazy(paths: Any) -> pl.LazyFrame:
+    """Files by their names, as `week[1].parquet` is one."""
+    return pl.scan_parquet(paths, glob=False)
 
 
 def facts_of(panel: Panel | ScannedPanel) -> dict[str, Any]:
@@ -213,7 +225,10 @@ def scan(source: Any, named: dict[str, Any]) -> ScannedPanel:
     mean = mass / total
     units = encode_labels(_as_labels(every[named["unit"]]))[0]
     chosen = units[spaced_units(len(units), total)]
-    core = _core(paths, named, used, chosen, encoding, actions, gaps, mean)
+    held = paths, named, used, chosen, encoding, actions, gaps, mean
+    core = _core(*held)
+    if len(chosen) < len(units) and len(np.unique(core.action)) < len(actions):
+        core = _widened(core, units, total, *held)
     shards = [replace(shard, mean_weight=mean) for shard in shards]
     return ScannedPanel(core, tuple(shards), facts)
 
@@ -223,8 +238,10 @@ def _paths(source: Any) -> list[str]:
     given = [source] if isinstance(source, (str, Path)) else list(source)
     found: list[str] = []
     for one in map(str, given):
-        folder = f"{one}/*.parquet" if Path(one).is_dir() else one
-        found += sorted(glob.glob(folder)) if glob.has_magic(folder) else [folder]
+        pattern = f"{glob.escape(one)}/*.parquet" if Path(one).is_dir() else one
+        # Names that exist are meant as they are, as `week[1].parquet` may.
+        spelled = Path(pattern).is_file() or not glob.has_magic(pattern)
+        found += [pattern] if spelled else sorted(glob.glob(pattern))
     wrong = [path for path in found if Path(path).suffix not in (".parquet", ".pq")]
     missing = [path for path in found if not Path(path).is_file()]
     if wrong or missing or not found:
@@ -248,14 +265,14 @@ def _used(named: dict[str, Any]) -> list[str]:
 
 def _first_rows(path: str) -> pl.DataFrame:
     try:
-        return pl.scan_parquet(path).head(1).collect()
+        return _lazy(path).head(1).collect()
     except (pl.exceptions.PolarsError, OSError) as problem:
         reason = str(problem).splitlines()[0]
         raise DataError(f"{path} could not be read: {reason}") from problem
 
 
 def _units_of(path: str, unit: str) -> pl.DataFrame:
-    counts = pl.scan_parquet(path).group_by(unit).agg(rows=pl.len())
+    counts = _lazy(path).group_by(unit).agg(rows=pl.len())
     found = counts.collect(engine="streaming")
     if found[unit].null_count():
         raise DataError(
@@ -269,8 +286,7 @@ def _units_of(path: str, unit: str) -> pl.DataFrame:
 def _levels(paths: list[str], name: str) -> pl.Series:
     """The distinct values of a column over all files."""
     found = [
-        pl.scan_parquet(path).select(name).unique().collect(engine="streaming")
-        for path in paths
+        _lazy(path).select(name).unique().collect(engine="streaming") for path in paths
     ]
     return pl.concat(found)[name].unique()
 
@@ -349,7 +365,7 @@ def _checked(shards: list[Shard], used: list[str], gaps: str) -> tuple[dict, flo
 def _core(paths, named, used, units, encoding, actions, gaps, mean) -> Panel:
     """The panel of some units."""
     unit = named["unit"]
-    lazy = pl.scan_parquet(paths).select(used)
+    lazy = _lazy(paths).select(used)
     kept = pl.Series(units, dtype=_first_rows(paths[0]).schema[unit])
     frame = lazy.filter(pl.col(unit).is_in(kept.implode())).collect(engine="streaming")
     fields = _validated(frame, named | {"actions": actions}, encoding, gaps, part=False)
@@ -357,6 +373,35 @@ def _core(paths, named, used, units, encoding, actions, gaps, mean) -> Panel:
         raw = frame[named["weight"]].to_numpy().astype(np.float64)
         fields["weight"] = fields["weight"] * (raw.mean() / mean)
     return Panel(**fields)
+
+
+def _widened(core, units, total, paths, named, used, chosen, *told) -> Panel:
+    """The panel of more units, evenly spaced, among which every action occurs.
+
+    Units are not chosen by what they did: their choices would say nothing of the others'.
+    """
+    pair = [named["unit"], named["action"]]
+    found = [_lazy(path).select(pair).unique() for path in paths]
+    taken = pl.concat(lazy.collect(engine="streaming") for lazy in found).unique()
+    wanted = taken[pair[1]].n_unique()
+    if len(np.unique(core.action)) == wanted:  # the others are taken nowhere
+        return core
+    step = spaced_units(len(units), total).step
+    while (step := step // 2) and total <= step * MOST_CORE_ROWS:
+        chosen = units[::step]
+        kept = pl.Series(chosen, dtype=taken.schema[pair[0]]).implode()
+        if taken.filter(pl.col(pair[0]).is_in(kept))[pair[1]].n_unique() == wanted:
+            return _core(paths, named, used, chosen, *told)
+    lacking = [a for code, a in enumerate(core.actions) if code not in core.action]
+    units_of = _as_labels(taken[pair[1]])
+    by = {label: int((units_of == label).sum()) for label in lacking}
+    rare = next(label for label, number in by.items() if number)
+    raise DataError(
+        f"Every action must occur among the {MOST_CORE_ROWS:,} rows that are worked on in "
+        f"memory, but {plain(rare)} was taken by {counted(by[rare], 'unit')} of "
+        f"{len(units):,} ({counted(sum(map(bool, by.values())), 'such action')}). Give "
+        "rare actions one label in common, or read all rows with Panel.from_file."
+    )
 
 
 def _validated(frame, named, encoding, gaps, *, part: bool) -> dict[str, Any]:
