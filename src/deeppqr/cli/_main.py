@@ -87,7 +87,9 @@ def _status(words: list[str]) -> int:
                 _run_study(words[1:])
                 return DONE
             parsed = _parse(words)
-            with show(not parsed.quiet and on_terminal()), _plain_warnings():
+            lines = getattr(parsed, "verbose", False) and not parsed.quiet
+            bars = not parsed.quiet and on_terminal()
+            with show(bars, lines=lines), _plain_warnings():
                 return parsed.run(parsed) or DONE
     except DeepPQRError as problem:
         complain(str(problem))

@@ -89,6 +89,15 @@ def term_names(basis: SmoothBasis | GivenBasis) -> str:
     return ", ".join(kinds)
 
 
+def said_of(fit: Fitted, rows: int, more: str = "") -> str:
+    """An estimate in words: its terms, how many coefficients, how many rounds."""
+    used = float(fit.effective.sum()) or float(len(fit.theta))
+    return (
+        f"{used:.1f} effective coefficients in {term_names(fit.basis)}; {fit.rounds} "
+        f"rounds on {rows:,} decisions{more}{'' if fit.converged else ', not converged'}"
+    )
+
+
 def spaced(number: int, most: int) -> np.ndarray:
     """Up to `most` rows in evenly spaced blocks: paths keep their neighbours."""
     if number <= most:
