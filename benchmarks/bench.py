@@ -243,7 +243,7 @@ def table(title: str, cells: list[Cell], asked: argparse.Namespace) -> list[dict
     """Measure and print, with the spread over runs where there are several."""
     print(f"\n{title}")
     print(
-        f"{'method':<16}{'cell':<36}{'cold s':>16}{'warm s':>9}{'peak MB':>9}{'error':>9}"
+        f"{'method':<16}{'cell':<36}{'cold s':>22}{'warm s':>9}{'peak MB':>9}{'error':>9}"
     )
     rows = []
     for cell in cells:
@@ -264,11 +264,11 @@ def table(title: str, cells: list[Cell], asked: argparse.Namespace) -> list[dict
         if found:
             mean = Found(*np.mean(np.array(found), axis=0))
             cold = [one.cold for one in found]
-            spread = f" ({min(cold):.1f}-{max(cold):.1f})" if len(found) > 1 else ""
-            warm = "-" if np.isnan(mean.warm) else f"{mean.warm:.1f}"
-            took = f"{mean.cold:.1f}{spread}"
+            spread = f" ({min(cold):.2f}-{max(cold):.2f})" if len(found) > 1 else ""
+            warm = "-" if np.isnan(mean.warm) else f"{mean.warm:.2f}"
+            took = f"{mean.cold:.2f}{spread}"
             print(
-                f"{name}{took:>16}{warm:>9}{mean.peak:>9.0f}{mean.error:>9.4f}", flush=True
+                f"{name}{took:>22}{warm:>9}{mean.peak:>9.0f}{mean.error:>9.4f}", flush=True
             )
     return rows
 
