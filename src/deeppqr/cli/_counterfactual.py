@@ -53,7 +53,9 @@ def register(jobs) -> None:
     asked = parser.add_argument_group("what is asked")
     asked.add_argument("--periods", type=int, help="also over so many periods")
     asked.add_argument(
-        "--states", type=Path, help="CSV or Parquet file to start from (default: the data)"
+        "--states",
+        type=Path,
+        help="CSV or Parquet file to start from (default: those the fit keeps)",
     )
     asked.add_argument(
         "--anchor-bounds",

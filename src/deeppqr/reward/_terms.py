@@ -61,7 +61,14 @@ def asked_for(basis: SmoothBasis, information, right) -> SmoothBasis:
                 best, chosen, found = score, tried, effective
     ends = np.cumsum([term.width for term in chosen.terms])[:-1]
     groups = [np.unique(group) for group in np.split(chosen.group, ends)]
-    enough = [group[0] == FREE or found[group].sum() >= ASKED_FOR for group in groups]
+    stays = [
+        group[0] == FREE or term.kind == "constants"
+        for group, term in zip(groups, chosen.terms, strict=True)
+    ]
+    enough = [
+        stay or found[group].sum() >= ASKED_FOR
+        for stay, group in zip(stays, groups, strict=True)
+    ]
     return chosen.narrowed(np.array(enough))
 
 
