@@ -29,7 +29,7 @@ def fit(paper, light):
     """Of the paper's world at p = 3; five actions, of which 0 is the anchor."""
     world, panel = paper
     model = deeppqr.PQR(discount=world.discount, anchor=0, **light)
-    return once("fit", lambda: model.fit(panel.select(panel.unit < 20)))
+    return once("fit", lambda: model.fit(panel.select(panel.unit < 10)))
 
 
 @pytest.fixture(scope="session")

@@ -185,7 +185,7 @@ def test_hostile_names_and_labels_are_text(light):
 
 
 def test_results_are_added_as_sections(fit, paper):
-    panel = paper[1].select(paper[1].unit < 20)
+    panel = paper[1].select(paper[1].unit < 10)
     projection = fit.project(["1", "x1"], panel)
     changed = fit.counterfactual(panel, {"x1": [0.0]})
     text = Page(report_page(fit, results=[projection, changed])).text
