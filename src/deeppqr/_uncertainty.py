@@ -286,12 +286,12 @@ def average_errors(
     return tuple(map(float, found))
 
 
-def end_shares(panel: Panel) -> list[float]:
+def end_shares(panel: Panel) -> tuple[float, ...]:
     """The share of each action's decisions after which the process ended."""
     rows, count = panel.is_transition, panel.num_actions
     taken = np.bincount(panel.action[rows], minlength=count)
     ended = np.bincount(panel.action[rows & panel.terminal], minlength=count)
-    return [float(share) for share in ended / np.maximum(taken, 1)]
+    return tuple(float(share) for share in ended / np.maximum(taken, 1))
 
 
 def _counted(panel: Panel, value, table: TableReward, clusters: Clusters) -> np.ndarray:
