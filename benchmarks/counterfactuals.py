@@ -52,38 +52,33 @@ def bus(replicate: int):
 
 
 def firms(replicate: int):
-    world = FirmWorld()
-    panel = world.simulate(units=400, periods=20, seed=SEED + replicate)
+    panel = FirmWorld().simulate(units=400, periods=20, seed=SEED + replicate)
     model = deeppqr.PQR(discount=0.95, anchor="exit", anchor_reward=5.0)
     ask = {"transfer": {"large": FIRM_PAID}, "periods": PERIODS["firms"]}
     answer = model.fit(panel).counterfactual(panel, **ask)
-    truth = []
-    for paid in (0.0, FIRM_PAID):
-        changed = FirmWorld()
-        reward = changed._rewards.copy()
-        reward[..., world.actions.index("large")] += paid
-        changed.__dict__["_rewards"] = reward  # the world's solution follows from it
-        policy = np.exp(log_softmax(changed._q, axis=-1))
-        shape = (len(INDUSTRIES), MAX_AGE + 1, len(CAPITAL), len(DEMAND))
-        encoded = panel.encoding.encode_any(answer.states)
-        cell = changed._cell(encoded)
-        start = np.zeros(shape)
-        np.add.at(start, cell, 1 / len(encoded))
+    states = panel.encoding.encode_any(answer.states)
+    told = states, PERIODS["firms"]
+    return answer, firm_truth(*told), firm_truth(*told, paid=FIRM_PAID)
 
-        def step(values, world=changed, policy=policy):
-            older = values[:, np.minimum(np.arange(MAX_AGE + 1) + 1, MAX_AGE)]
-            ahead = np.einsum(
-                "akl,iglmc,dm->igkdac",
-                world.capital_law,
-                older,
-                world.demand_law,
-                optimize=True,
-            )
-            return np.einsum("igkda,igkdac->igkdc", policy[..., :-1], ahead)
 
-        found = followed(policy, step, start, PERIODS["firms"], long_run=False)
-        truth.append(labelled(found, world.actions, changed.value(encoded).mean()))
-    return answer, *truth
+def firm_truth(encoded, periods: int, paid: float = 0.0) -> dict:
+    """The firms' true figures from these states if large investments are paid so much."""
+    world = FirmWorld()
+    reward = world._rewards.copy()
+    reward[..., world.actions.index("large")] += paid
+    world.__dict__["_rewards"] = reward  # the world's solution follows from it
+    policy = np.exp(log_softmax(world._q, axis=-1))
+    start = np.zeros((len(INDUSTRIES), MAX_AGE + 1, len(CAPITAL), len(DEMAND)))
+    np.add.at(start, world._cell(encoded), 1 / len(encoded))
+
+    def step(values):
+        older = values[:, np.minimum(np.arange(MAX_AGE + 1) + 1, MAX_AGE)]
+        moves = world.capital_law, older, world.demand_law
+        ahead = np.einsum("akl,iglmc,dm->igkdac", *moves, optimize=True)
+        return np.einsum("igkda,igkdac->igkdc", policy[..., :-1], ahead)
+
+    found = followed(policy, step, start, periods, long_run=False)
+    return labelled(found, world.actions, world.value(encoded).mean())
 
 
 def paper(replicate: int, p: int, scale: float):

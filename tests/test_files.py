@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 
 from deeppqr import StorageError, _files
-from deeppqr._files import check_output, new_file, new_folder, written_somewhere
+from deeppqr._files import (
+    check_output,
+    new_file,
+    new_folder,
+    replacement,
+    written_somewhere,
+)
 
 LEFT = f".deeppqr-{_files._MACHINE}-{'0' * 16}"
 """The name of what a killed process of this machine would leave."""
@@ -243,3 +249,60 @@ def test_a_result_that_can_be_kept_nowhere(tmp_path):
 
     with pytest.raises(StorageError, match=r"^Parts of it cannot be stored\.$"):
         written_somewhere(never, tmp_path / "run")
+
+
+def replace(run, problem=None):
+    """A new folder in place of one, up to a problem in between."""
+    with replacement(run) as new:
+        new.mkdir()
+        (new / "new").write_text("new")
+        if problem:
+            raise problem
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="no locks tell who is alive there")
+def test_what_a_killed_replacement_leaves_is_removed(tmp_path):
+    """Killed while the new folder was whole and the old one still had the name."""
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "old").write_text("old")
+    program = """
+import os, pathlib, signal, sys
+from deeppqr._files import replacement
+with replacement(pathlib.Path(sys.argv[1])) as new:
+    new.mkdir()
+    (new / "new").write_text("new")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    words = [sys.executable, "-c", program, str(run)]
+    killed = subprocess.run(words, check=False, timeout=60)
+    assert killed.returncode == -9
+    assert (run / "old").read_text() == "old"
+    assert len(list(tmp_path.iterdir())) == 2
+    replace(run)
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+    assert [path.name for path in run.iterdir()] == ["new"]
+
+
+def test_a_replacement_that_cannot_be_put_in_place_is_kept(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / "old").write_text("old")
+
+    def refuse(new, old):
+        raise StorageError("The disk is full.")
+
+    monkeypatch.setattr("deeppqr._files.replace_folder", refuse)
+    with pytest.raises(StorageError, match=r"full. The result is kept: .*run-2"):
+        replace(run)
+    assert (run / "old").read_text() == "old"
+    assert (tmp_path / "run-2" / "new").read_text() == "new"
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_block_that_fails_replaces_nothing(tmp_path):
+    run = tmp_path / "run"
+    run.mkdir()
+    with pytest.raises(KeyboardInterrupt):
+        replace(run, KeyboardInterrupt())
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -144,6 +144,36 @@ def replace_folder(new: Path, old: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
 
 
+@contextmanager
+def replacement(folder: Path) -> Iterator[Path]:
+    """A folder to write, which replaces the one that is there when the block ends.
+
+    Until then it is inside a hidden folder, so that what a kill leaves is removed like any
+    other leftover. If it cannot be put in place it is kept under another name.
+    """
+    with explained(folder):
+        parent = folder.absolute().parent.resolve()
+        remove_leftovers(parent)
+        hidden, handle = _hidden(parent, "", folder=True)
+    new, old = hidden / folder.absolute().name, parent / folder.absolute().name
+
+    def put(where: Path) -> None:
+        if where == old:
+            replace_folder(new, old)
+            return
+        with explained(where):
+            where.parent.mkdir(parents=True, exist_ok=True)
+            shutil.move(new, where)
+
+    try:
+        yield new
+        written_somewhere(put, old)
+    finally:
+        _remove(hidden)
+        if handle is not None:
+            os.close(handle)
+
+
 def _exchanged(one: Path, other: Path) -> bool:
     """Swap two names at once, so that neither is ever absent; False where that cannot be.
 
@@ -177,15 +207,19 @@ def check_output(path: Any, name: str = "folder") -> Path:
     return path
 
 
-def written_somewhere(write: Callable[[Path], Any], path: Path) -> None:
+def written_somewhere(
+    write: Callable[[Path], Any], path: Path, name: Path | None = None
+) -> None:
     """Write to `path`, or where that fails to another place, and say which in the error.
 
-    For results of long work, which must not be lost because of where they were to go.
+    For results of long work, which must not be lost because of where they were to go. The
+    other place is beside `name`, by default `path`.
     """
+    name = path if name is None else name
     try:
         write(path)
     except StorageError as problem:
-        for other in (_beside(path), _in_temporary_folder(path)):
+        for other in (_beside(name), _in_temporary_folder(name)):
             try:
                 write(other)
             except StorageError:

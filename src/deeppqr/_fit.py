@@ -147,27 +147,39 @@ class Fit(Questions):
         return reward.log_density(state, at)
 
     def predict(
-        self, states: Any, *, only: Any = None, bad_rows: str = "error", out: Any = None
+        self,
+        states: Any,
+        *,
+        only: Any = None,
+        errors: bool | None = None,
+        level: float = 0.95,
+        bad_rows: str = "error",
+        out: Any = None,
     ) -> Any:
         """A table, one row per state: reward, Q and probability of each action, the value.
 
-        Where the fit has errors, each reward has its standard error and the ends of its
-        interval beside it. The last column, `inside_data`, says whether a state is as near
-        to one in the data as units usually are to each other; elsewhere the figures are
-        extrapolated.
+        Where the fit has errors in closed form, `se_...`, `low_...` and `high_...` of each
+        action have its reward's standard error and pointwise interval. The last column,
+        `inside_data`, says whether a state is as near to one in the data as units usually
+        are to each other; elsewhere the figures are extrapolated.
 
         Parameters
         ----------
         states, only
             A frame, an array, or the path of a CSV or Parquet file; some of `"reward"`,
-            `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone are quick.
+            `"errors"`, `"q"`, `"prob"`, `"value"`, `"inside_data"`. Rewards alone are
+            quick.
+        errors, level
+            False leaves the errors out; True adds them to what `only` names, and warns
+            where the fit has none. The level is that of the intervals.
         bad_rows
             `"empty"` leaves rows empty that cannot be predicted: an unseen category, a
             missing or infinite value, a state that a table lacks.
         out
             A new file for the states' file with predictions, in parts if it is Parquet.
         """
-        return predict_any(self, states, out, bad_rows=bad_rows, only=only)
+        options = {"only": only, "errors": errors, "level": level}
+        return predict_any(self, states, out, bad_rows=bad_rows, **options)
 
     def standard_errors(self, states: Any, actions: Any = None) -> PerAction | PerRow:
         """Standard errors of the rewards, (row, action); zero for the anchor.

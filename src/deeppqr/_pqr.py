@@ -40,6 +40,7 @@ from .panel.scan._scan import ScannedPanel, facts_of, in_memory
 from .policy._policy import PolicyFit, clip
 from .policy._resolve import check_policy, resolve_density
 from .policy._resolve import resolve as resolve_policy
+from .progress import tell
 from .provenance import versions
 from .report._summary import reward_range
 from .reward._auto import Auto
@@ -243,6 +244,7 @@ class PQR:
         policy_fit = resolve_policy(self.policy).fit(panel, key=key_policy)
         policy = clip(policy_fit.policy, panel, floor=self.clip)
         clock.lap("policy")
+        tell("policy", policy_fit.note)
         if isinstance(reward_estimator, Joint):
             # Reward, value and policy in one: the first policy is where it starts from and
             # what it is checked against.
@@ -262,6 +264,7 @@ class PQR:
                 anchor_solver, panel, policy, anchor_reward, anchor, key=key_anchor
             )
             clock.lap("anchor_value")
+            tell("anchor value", solution.note)
             reward_fit = reward_estimator.fit(panel, value, key=key_reward)
         clock.lap("reward")
 

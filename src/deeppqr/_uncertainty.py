@@ -19,7 +19,7 @@ from jaxtyping import Float
 from scipy import sparse
 
 from ._errors import NoInfluenceFunction
-from ._shapes import PerAction, States
+from ._shapes import PerAction, PerRow, States
 from ._stored import stored
 from .anchor._known import KnownTransition, RolledFunction
 from .anchor._value import AnchoredValue
@@ -63,8 +63,7 @@ class AbstractUncertainty(ABC):
             part = state[rows]
             for action in range(count):
                 if action != value.anchor:
-                    moved = _times(self.slopes(part, action, value), root)
-                    found[rows, action] = np.sqrt((moved**2).sum(axis=1))
+                    found[rows, action] = _lengths(self.slopes(part, action, value), root)
         return found
 
     def mean_errors(
@@ -287,12 +286,12 @@ def average_errors(
     return tuple(map(float, found))
 
 
-def end_shares(panel: Panel) -> list[float]:
+def end_shares(panel: Panel) -> tuple[float, ...]:
     """The share of each action's decisions after which the process ended."""
     rows, count = panel.is_transition, panel.num_actions
     taken = np.bincount(panel.action[rows], minlength=count)
     ended = np.bincount(panel.action[rows & panel.terminal], minlength=count)
-    return [float(share) for share in ended / np.maximum(taken, 1)]
+    return tuple(float(share) for share in ended / np.maximum(taken, 1))
 
 
 def _counted(panel: Panel, value, table: TableReward, clusters: Clusters) -> np.ndarray:
@@ -363,6 +362,14 @@ def _times(slopes: Any, root: np.ndarray) -> np.ndarray:
         )
     used = (slopes != 0).any(axis=0)
     return slopes[:, used] @ root[:, used].T
+
+
+def _lengths(slopes: Any, root: np.ndarray) -> PerRow:
+    """Norms of the rows of slopes @ root'; the root may be turned, so it is made small."""
+    if sparse.issparse(slopes):
+        return np.sqrt((_times(slopes, root) ** 2).sum(axis=1))
+    used = (slopes != 0).any(axis=0)
+    return np.sqrt(((slopes[:, used] @ compressed(root[:, used]).T) ** 2).sum(axis=1))
 
 
 def _rows_of(indicator: Any, root: np.ndarray) -> np.ndarray:

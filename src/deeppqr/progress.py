@@ -1,9 +1,12 @@
-"""Progress bars, which are off by default.
+"""Progress bars and lines that say what was chosen, both off by default.
 
-A bar is drawn only inside `show()`, which the command line turns on, and only once the work
-has lasted two seconds: library calls in notebooks and tests print nothing.
+They appear only inside `show()`, which the command line turns on, and only once the work
+has lasted two seconds: library calls in notebooks and tests print nothing. All of it goes
+to standard error, so that standard output can be piped.
 """
 
+import sys
+import textwrap
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +16,24 @@ from dataclasses import dataclass, field
 DELAY = 2.0  # seconds without a bar, so that quick steps do not make the terminal flicker
 # A context variable, not a global: threads and tests can differ.
 _shown: ContextVar[bool] = ContextVar("deeppqr_progress", default=False)
+_told: ContextVar["_Lines | None"] = ContextVar("deeppqr_lines", default=None)
+WIDTH = 78  # of lines, which fit a terminal of 80 columns
+
+
+@dataclass
+class _Lines:
+    """Lines that wait until the work has lasted long enough to be worth them."""
+
+    delay: float
+    started: float = field(default_factory=time.monotonic)
+    waiting: list[str] = field(default_factory=list)
+
+    def add(self, line: str) -> None:
+        self.waiting.append(line)
+        if time.monotonic() - self.started >= self.delay:
+            # Above an open bar, which takes what is printed while it is drawn.
+            print("\n".join(self.waiting), file=sys.stderr, flush=True)
+            self.waiting.clear()
 
 
 @dataclass
@@ -66,11 +87,25 @@ def track(label: str, total: int) -> Iterator[_Progress]:
         progress.close()
 
 
+def tell(what: str, text: str) -> None:
+    """Say what was chosen, in a line of its own, where lines are shown."""
+    lines = _told.get()
+    if lines is not None:
+        indent = " " * 4
+        lines.add(textwrap.fill(f"{what}: {text}", WIDTH, subsequent_indent=indent))
+
+
 @contextmanager
-def show(visible: bool = True) -> Iterator[None]:
-    """Draw progress bars inside this block."""
-    token = _shown.set(visible)
+def show(visible: bool = True, *, lines: bool = False) -> Iterator[None]:
+    """Draw progress bars inside this block, and print lines beside them.
+
+    With `lines` they are printed without bars too, and at once: for a log.
+    """
+    bars = _shown.set(visible)
+    delay = 0.0 if lines else DELAY
+    told = _told.set(_Lines(delay) if visible or lines else None)
     try:
         yield
     finally:
-        _shown.reset(token)
+        _told.reset(told)
+        _shown.reset(bars)

@@ -54,3 +54,18 @@ def test_a_failing_report_costs_no_fit(data, tmp_path, monkeypatch):
     with pytest.warns(UserWarning, match=r"could not be written \(no font at all\)"):
         assert main([*words, "--anchor", "act 00"]) == 0
     assert deeppqr.load(tmp_path / "run").anchor == "act 00"
+
+
+def test_a_failing_report_names_the_folder_that_stays(data, tmp_path, monkeypatch):
+    """With --overwrite the fit is written under a hidden name first."""
+    run = tmp_path / "run"
+    words = [*fit_words(data, run), "--anchor", "act 00"]
+    assert main([*words, "--no-report"]) == 0
+
+    def fail(fit, path):
+        raise RuntimeError("no font at all")
+
+    monkeypatch.setattr(deeppqr.Fit, "report", fail)
+    with pytest.warns(UserWarning, match=f"Try `deeppqr report {run}`"):
+        assert main([*words, "--overwrite"]) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]

@@ -258,6 +258,27 @@ def test_nothing_changed_changes_nothing(joint):
     )
 
 
+def test_the_heading_says_what_changed(joint):
+    fit, big = joint
+    column = fit.encoding.names[0]
+    answer = fit.counterfactual(big, transfer={1: 0.5, 2: column}, discount=0.8)
+    assert "to 1 of 0.5, " in answer.title
+    assert f"to 2 of '{column}', discount 0.8" in answer.title
+
+
+def test_what_the_errors_leave_out_is_said(joint):
+    """A learned law has errors of its own; a given one has none."""
+    left_out = "errors of the learned law are left out"
+    fit, big = joint
+    assert left_out in fit.counterfactual(big).text()
+    known = deeppqr.PQR(
+        discount=0.9, anchor=0, policy="frequency", transition=MDP.transition
+    )
+    answer = known.fit(big).counterfactual(big).text()
+    assert "delta method" in answer
+    assert left_out not in answer
+
+
 def test_all_renderings_hold_the_same_figures(joint):
     fit, big = joint
     answer = fit.counterfactual(big, transfer={2: 0.5})

@@ -37,7 +37,7 @@ def read(frame, *states):
 
 
 def fitted(panel, **options):
-    model = deeppqr.PQR(discount=0.9, anchor=0, **(QUICK | options))
+    model = deeppqr.PQR(**({"discount": 0.9, "anchor": 0} | QUICK | options))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", WeakOverlapWarning)
         return model.fit(panel)
@@ -77,15 +77,38 @@ def few_units():
     return fitted(read(walk(units=5, rows=1_000)))
 
 
+def table():
+    return random_tabular(seed=4).simulate(steps=6_000, units=100, seed=5)
+
+
+def near_singular():
+    """I - discount * P of a discount so near one that half of the digits are lost."""
+    options = {"policy": "frequency", "reward": "table", "discount": 1 - 1e-9}
+    return fitted(table(), **options)
+
+
+def far_horizon():
+    """400 decisions, and agents who look a million periods ahead."""
+    return fitted(read(walk(units=20, rows=400)), reward="joint", discount=1 - 1e-6)
+
+
 FITS = {
     rare_anchor: "anchor_share",
     chain_that_leaves: "anchor_leaves_data",
     miscalibrated_policy: "log_odds_slope",
     few_units: "effective_units",
+    near_singular: "condition",
+    far_horizon: "amplification",
 }
 
 
-@pytest.mark.parametrize("world", FITS, ids=lambda world: world.__name__)
+WORLDS = [
+    pytest.param(world, marks=[pytest.mark.slow] if world is far_horizon else [])
+    for world in FITS
+]
+
+
+@pytest.mark.parametrize("world", WORLDS, ids=lambda world: world.__name__)
 def test_a_bad_world_is_flagged_by_name(world):
     fit = world()
     assert FITS[world] in flags(fit)
@@ -105,6 +128,14 @@ COLUMNS = {
         lambda f: f.with_columns(profit=10.0 * pl.col("a")),
         "'profit' tells the action",
     ),
+    "a column twice": (
+        lambda f: f.with_columns(celsius=(pl.col("x") - 32) / 1.8),
+        "'celsius' is 'x' again",
+    ),
+    "nearly a column twice": (
+        lambda f: f.with_columns(rounded=pl.col("x").round(3)),
+        "'rounded' is 'x' again",
+    ),
     "the next state": (
         lambda f: f.with_columns(
             later=pl.col("x").shift(-1).over("unit").fill_null(strategy="forward")
@@ -122,8 +153,12 @@ def test_a_bad_state_column_is_flagged_by_name(case):
         read(frame, frame.columns[-1])
 
 
-def table():
-    return random_tabular(seed=4).simulate(steps=6_000, units=100, seed=5)
+def test_a_column_twice_leaves_the_solve_well_conditioned():
+    """The solve's penalty bears what the column warning is about."""
+    frame = walk().with_columns(again=pl.col("x"))
+    with pytest.warns(DataWarning, match="'again' is 'x' again"):
+        panel = read(frame, "again")
+    assert fitted(panel).diagnostics["condition"].verdict == "ok"
 
 
 CLEAN = {

@@ -236,7 +236,6 @@ def test_a_journals_table(bus):
     ("features", "options", "message"),
     [
         ([], {}, "at least one feature, but it is empty"),
-        ("mileage", {}, "must be a list of state columns such as"),
         (
             ["miles"],
             {},

@@ -35,6 +35,18 @@ def bases(paper):
     return panel, lines, everything
 
 
+def test_two_constants_have_no_penalty(bases):
+    """Fewer than three tell nothing about their size: there is nothing to gain."""
+    panel, _, _ = bases
+    for actions, free in ((("a", "b", "c"), True), (("a", "b", "c", "d"), False)):
+        basis = smooth_basis(panel.state, actions, 0, panel.encoding)
+        constants = np.isin(
+            basis.term_of, [n for n, t in enumerate(basis.terms) if t.kind == "constants"]
+        )
+        assert constants.any()
+        assert ((basis.group[constants] == -1) == free).all()
+
+
 @few
 @given(seed=seeds)
 def test_every_function_is_zero_at_the_anchor(bases, seed):
@@ -164,10 +176,10 @@ def test_design_weights_average_and_actions_agree(bases, seed):
 def test_coefficients_of_a_term_share_a_penalty(bases):
     _, _, basis = bases
     assert len(basis) == sum(term.width for term in basis.terms)
-    np.testing.assert_array_equal(basis.term_of - 1, basis.group)
+    np.testing.assert_array_equal(basis.term_of, basis.group)
     assert basis.terms[0].kind == "constants"
     own = basis.with_own_penalties("lines")
-    np.testing.assert_array_equal(np.unique(own.group), np.arange(-1, own.group.max() + 1))
+    np.testing.assert_array_equal(np.unique(own.group), np.arange(own.group.max() + 1))
     for number, term in enumerate(basis.terms):
         inside = own.group[basis.term_of == number]
         columns = term.last - term.first if term.kind == "lines" else 1
@@ -189,7 +201,7 @@ def test_narrowing_drops_the_coefficients_of_the_terms_dropped(bases, seed):
     theta = np.where(stays, rng.normal(size=len(basis)), 0.0)
     # The same products; zeros are added in between.
     np.testing.assert_allclose(narrow(state, theta[stays]), basis(state, theta), atol=1e-10)
-    np.testing.assert_array_equal(narrow.group, narrow.term_of - 1)
+    np.testing.assert_array_equal(narrow.group, narrow.term_of)
 
 
 def test_bends_of_all_variables_may_share_a_penalty(bases):

@@ -88,6 +88,8 @@ WARNED = {
     "a number of units": (lambda: panel(frame(nr=np.repeat(np.arange(UNITS)[::-1] + 5, PERIODS)), state=["x", "nr"]), "'nr' numbers the units"),
     "a trend": (lambda: panel(frame().with_columns((2 * pl.col("t") + 1990).alias("year")), state=["x", "year"]), "'year' is the time itself.*leave it out unless decisions depend on the date"),
     "a row number": (lambda: panel(frame().with_row_index("nr"), state=["x", "nr"], time=None), "'nr' counts the rows of the data"),
+    "a column twice": (lambda: panel(frame().with_columns((100 - 3 * pl.col("x")).alias("y")), state=["x", "y"]), "'y' is 'x' again, on this scale or another.*leave one of them out"),
+    "a column but for noise": (lambda: panel(frame().with_columns((pl.col("x") + 1e-4 * pl.col("t").shuffle(seed=1)).alias("y")), state=["x", "y"]), "'y' is 'x' again"),
     "an identifier": (lambda: panel(frame(storeId=np.random.default_rng(1).integers(10, 10**6, 1_000)), state=["x", "storeId"]), r"'storeId' is named like an identifier and is used as a quantity \(\d+ different numbers\).*categorical=\[\"storeId\"\]"),
     "many levels": (lambda: panel(frame(k=levels(150)), state=["x", "k"]), r"'k' has 150 levels in 1,000 rows, 6.7 for each.*Group them"),
     "actions but for blanks": (lambda: panel(frame(a=np.array(["no", "No ", "go", "go"] * 250))), "`action` has labels that may mean the same, 'No ' and 'no' first"),

@@ -3,13 +3,13 @@
 import numpy as np
 import polars as pl
 import pytest
-from season_panel import decisions, panel_of
 
 import deeppqr
 from deeppqr import DataError
 from deeppqr.plots import reward_curves
 from deeppqr.plots._curves import AVERAGED, errors_of_means, reward_surface
 from deeppqr.plots._style import number_text
+from season_panel import decisions, panel_of
 
 
 def test_a_curve_is_the_mean_reward_over_the_other_columns(fit):

@@ -3,14 +3,14 @@
 import argparse
 import os
 import secrets
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from .._errors import DataError, StorageError
-from .._files import check_output, new_file, replace_folder, written_somewhere
+from .._files import check_output, new_file, replacement, written_somewhere
 
 # Exit statuses, for schedulers; docs/weekly.md explains them.
 DONE, NOT_OK, BAD_INPUT, FAULT, INTERRUPTED = 0, 1, 2, 3, 130
@@ -46,24 +46,15 @@ def check_fit_folder(path: Path, overwrite: bool) -> None:
             f"--overwrite replaces a fit, a folder with its model.json, and {path} is "
             "something else. Choose another name, or remove it first."
         )
-    check_output(_beside(path), "--out")
+    # Beside it, as a name that is taken is refused.
+    check_output(path.absolute().with_name(f"deeppqr-{secrets.token_hex(4)}"), "--out")
 
 
-@contextmanager
-def fit_folder(path: Path, overwrite: bool) -> Iterator[Path]:
+def fit_folder(path: Path, overwrite: bool) -> AbstractContextManager[Path]:
     """Where to write a fit that is to be at `path`, when the block ends."""
-    if not (overwrite and os.path.lexists(path)):
-        yield path
-        return
-    new = _beside(path)
-    yield new
-    replace_folder(new, path)
-
-
-def _beside(path: Path) -> Path:
-    # Made absolute, as "." has no name to put something beside.
-    path = path.absolute()
-    return path.with_name(f"{path.name}.new-{secrets.token_hex(4)}")
+    if overwrite and os.path.lexists(path):
+        return replacement(path)
+    return nullcontext(path)
 
 
 def add_common(parser: Any, *, seed: int = 0) -> None:

@@ -72,6 +72,12 @@ def register(jobs) -> None:
         help="exit with status 1 if a verdict is not ok; the fit is written all the same",
     )
     add_no_report(output)
+    output.add_argument(
+        "--verbose",
+        action="store_true",
+        help="print what is chosen as it goes, on standard error, also where that is no "
+        "terminal (there it is printed once a fit lasts two seconds)",
+    )
     add_common(output)
     parser.set_defaults(run=run)
 
@@ -166,9 +172,9 @@ def run(arguments: argparse.Namespace) -> int:
     )
     fit = model.fit(panel)
     with fit_folder(out, arguments.overwrite) as folder:
-        written_somewhere(fit.save, folder)
+        written_somewhere(fit.save, folder, name=out)
         if not arguments.no_report and fit.space is None:
-            report_beside(fit, folder)
+            report_beside(fit, folder, out)
     say(arguments, fit.summary())
     page = out / "report.html"
     say(arguments, f"Fit written to {out}{f'; to read: {page}' if page.exists() else ''}")

@@ -19,12 +19,25 @@ from importlib.metadata import entry_points, version
 
 from .._errors import DeepPQRError
 from ..progress import show
-from . import _compare, _completion, _demo, _explore, _fit, _predict, _report, _simulate
+from . import (
+    _compare,
+    _completion,
+    _counterfactual,
+    _demo,
+    _explore,
+    _fit,
+    _predict,
+    _report,
+    _simulate,
+)
 from ._common import BAD_INPUT, DONE, FAULT, INTERRUPTED
 from ._config import OPTION, apply_config
 from ._output import complain, lasting_output, on_terminal
 
-JOBS = (*(_demo, _fit, _predict, _report, _explore), *(_compare, _simulate, _completion))
+JOBS = (
+    *(_demo, _fit, _predict, _counterfactual, _report, _explore),
+    *(_compare, _simulate, _completion),
+)
 # Entry points that add subcommands: functions of the arguments after their name.
 GROUP = "deeppqr.commands"
 PAGE = """\
@@ -74,7 +87,9 @@ def _status(words: list[str]) -> int:
                 _run_study(words[1:])
                 return DONE
             parsed = _parse(words)
-            with show(not parsed.quiet and on_terminal()), _plain_warnings():
+            lines = getattr(parsed, "verbose", False) and not parsed.quiet
+            bars = not parsed.quiet and on_terminal()
+            with show(bars, lines=lines), _plain_warnings():
                 return parsed.run(parsed) or DONE
     except DeepPQRError as problem:
         complain(str(problem))

@@ -35,13 +35,16 @@ def run(arguments: argparse.Namespace) -> None:
     say(arguments, f"Report written to {out}; open it in a browser")
 
 
-def report_beside(fit: "deeppqr.Fit", folder: Path) -> None:
-    """Write the report into a fit's folder; the fit is kept whatever becomes of it."""
+def report_beside(fit: "deeppqr.Fit", folder: Path, final: Path) -> None:
+    """Write the report into a fit's folder; the fit is kept whatever becomes of it.
+
+    `final` is what the folder will be called.
+    """
     try:
         fit.report(folder / NAME)
     except Exception as problem:  # the fit may have taken an hour, the report takes seconds
         warnings.warn(
             f"The report could not be written ({problem}); the fit is complete. Try "
-            f"`deeppqr report {folder}`.",
+            f"`deeppqr report {final}`.",
             stacklevel=2,
         )

@@ -19,9 +19,10 @@ from ..learners._build_basis import smooth_basis
 from ..learners._ridge_logit import best_penalty, penalty_diagonal
 from ..learners._smooth_basis import SmoothBasis
 from ..panel._panel import Panel
-from ..progress import track
-from ..reward._rounds import Fitted, maximise, num_groups
-from ..reward._terms import asked_for, carry_over_coefficients, spaced, term_names
+from ..progress import tell, track
+from ..reward._held_out import verdict
+from ..reward._rounds import Fitted, maximise, num_groups, warn_unless_converged
+from ..reward._terms import asked_for, carry_over_coefficients, said_of, spaced
 from ..reward._value_function import ValueFeatures, value_features
 from ._covariance import amount_covariance
 from ._held_out import AmountScores, judge
@@ -73,6 +74,7 @@ def estimate_amounts(
     with track("Reward and value", 5) as progress:
         progress.advance(note="where actions lead")
         learned = learn_law(panel, shapes)
+        tell("law", learned.note)
         nodes = shapes.space.nodes()
         told = (panel, shapes, nodes, anchor_reward, discount, temperature, learned)
         task = _Task(*told)
@@ -80,8 +82,11 @@ def estimate_amounts(
         found = task.first_stage()
         progress.advance(note="terms")
         found = task.curved_stage(found)
+        tell("terms", said_of(found.fit, len(found.rows)))
+        warn_unless_converged(found.fit, len(found.rows))
         progress.advance(note="held-out decisions")
         scores = judge(found.problem, found.fit, task.fold[found.rows])
+        tell("held out", verdict(scores.log_density, scores.factor))
         if scores.factor < 1:
             found = task.shrunk(found, scores.factor)
         progress.advance(note="standard errors")
@@ -253,13 +258,8 @@ class _Task:
         log_density, simple = np.full((2, len(panel)), np.nan)
         log_density[found.rows] = scores.log_density
         simple[found.rows] = scores.of_histogram
-        used = float(fit.effective.sum()) or float(len(fit.theta))
-        note = (
-            f"joint over amounts, {used:.1f} effective coefficients in "
-            f"{term_names(fit.basis)}; {fit.rounds} rounds on {len(found.rows):,} decisions"
-            f"{'' if fit.converged else ', not converged'}{scores.note}; "
-            f"{self.learned.note}"
-        )
+        made = said_of(fit, len(found.rows))
+        note = f"joint over amounts, {made}{scores.note}; {self.learned.note}"
         value_note = f"follows from the reward, {problem.features.width} features"
         told = (reward, log_density, simple, problem.residual, note, value_note)
         return AmountEstimate(*told)

@@ -6,16 +6,16 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction
-from ..inference._bands import check_level, normal_interval
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
+from ..report._interval import check_level, normal_interval
 from ._answer import AtStates, Counterfactual, Figure
 from ._measures import REWARD, Measure, measure
 from ._normalisation import bounds, depends, statement
-from ._problem import Posed, Setting, set_up
+from ._problem import Posed, Setting, law_is_learned, set_up
 from ._scenario import Scenario, read_scenario
 from ._support import seen_support
-from ._uncertainty import covariance_of
+from ._uncertainty import NO_ERRORS, covariance_of
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -214,6 +214,11 @@ def _at(setting: Setting, posed: Posed, labels: tuple[Any, ...]) -> AtStates:
 def _notes(setting: Setting, before: Posed, how: str):
     """What the answer rests on."""
     yield f"Standard errors: {how}."
+    if how != NO_ERRORS and law_is_learned(setting.law):
+        yield (
+            "The errors of the learned law are left out, but for what they do to the "
+            "rewards."
+        )
     given = np.exp(setting.fit.estimate.policy.log_prob(setting.state[setting.asked]))
     gap = float(np.abs(given - before.prob[setting.asked]).mean())
     # A hundredth of a probability would be seen in most tables.

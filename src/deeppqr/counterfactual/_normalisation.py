@@ -22,7 +22,7 @@ from ._problem import Setting
 from ._scenario import Scenario, amount_at
 
 # A bound is sought until no step improves it by more than this, or these are made; a step
-# is halved down to the shortest. On random tables two or three whole steps reach the end.
+# is halved down to the shortest.
 ENOUGH, MOST_STEPS, SHORTEST = 1e-9, 20, 0.1
 
 

@@ -260,4 +260,6 @@ def _added(label: Any, new: Any, actions: tuple[Any, ...]) -> Available:
 
 
 def _said(amount: Any) -> str:
+    if isinstance(amount, str):
+        return f" of {amount!r}"
     return f" of {amount:g}" if isinstance(amount, (int, float)) else ""

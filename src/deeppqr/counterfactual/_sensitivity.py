@@ -18,11 +18,11 @@ from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
 from ..cluster._executor import Failed
 from ..cluster._resolve import resolve
-from ..inference._bands import check_level, normal_interval
 from ..inference._bootstrap import require_model, require_own_panel
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel, require_panel
 from ..progress import track
+from ..report._interval import check_level, normal_interval
 from ._normalisation import anchor_gradient, bounds_at
 from ._problem import Setting, set_up
 from ._scenario import amount_at

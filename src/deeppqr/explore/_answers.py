@@ -7,7 +7,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import plain
-from ..inference._bands import normal_interval
+from ..report._interval import normal_interval
 from ._states import Controls
 from ._text import as_csv, shown
 

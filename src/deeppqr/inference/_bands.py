@@ -1,16 +1,15 @@
 """Simultaneous confidence bands (sup-t), and pointwise intervals."""
 
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from jaxtyping import Float
-from scipy.special import ndtri, stdtrit
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, TableValues
 from ..learners._chunks import row_slices
+from ..report._interval import check_level, normal_interval
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -45,23 +44,6 @@ class Bands:
     @property
     def high(self) -> TableValues:
         return self.estimate + self.critical * self.standard_errors
-
-
-def check_level(level: float) -> None:
-    """Refuse what is not a probability of coverage."""
-    number = isinstance(level, (int, float, np.number)) and not isinstance(level, bool)
-    if not (number and 0 < level < 1):
-        raise DataError(f"`level` must lie between 0 and 1, such as 0.95, not {level!r}.")
-
-
-def normal_interval(
-    estimate: np.ndarray, error: np.ndarray, level: float, *, df: float = np.inf
-) -> Float[np.ndarray, "end *shape"]:
-    """Low and high ends of the interval estimate +- z se, or t se with `df` finite."""
-    check_level(level)
-    quantile = ndtri if np.isinf(df) else partial(stdtrit, df)
-    margin = quantile((1 + level) / 2) * error
-    return np.stack([estimate - margin, estimate + margin])
 
 
 def reward_interval(

@@ -25,7 +25,8 @@ from ..cluster._resolve import resolve
 from ..panel._panel import Panel, require_panel, take_rows
 from ..progress import track
 from ..report._estimates import print_draws
-from ._bands import Bands, check_level, needed_draws, normal_interval, sup_t_bands_of_draws
+from ..report._interval import check_level, normal_interval
+from ._bands import Bands, needed_draws, sup_t_bands_of_draws
 from ._resample import RewardAt, draw_units
 
 if TYPE_CHECKING:

@@ -57,8 +57,10 @@ def resolve_features(
         by_action = [(index, features[actions[index]]) for index in others]
         if is_formula(features) and state is not None:
             return _by_formula(by_action, names, encoding, actions, state)
-        text = next((given for _, given in by_action if isinstance(given, str)), None)
-        if text is not None:  # Python would take it for a list of letters
+        # Python would take a text for a list of letters.
+        is_list = lambda given: isinstance(given, Sequence) and not isinstance(given, str)
+        text = next((given for _, given in by_action if not is_list(given)), None)
+        if text is not None:
             raise DataError(
                 "`features` by action must hold lists of terms, such as "
                 f"[{text!r}], but {text!r} arrived."

@@ -21,7 +21,7 @@ from ..panel._encoding import StateColumn
 from ..panel._panel import action_index
 from ..report._estimates import Estimates
 from ..report._identification import lump_note
-from ._bands import check_level
+from ..report._interval import check_level
 from ._groups import Groups, Sample, find_column, group_rows, sample_of
 
 if TYPE_CHECKING:

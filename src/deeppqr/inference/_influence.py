@@ -13,10 +13,11 @@ from ..panel._cells import Cells
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel, action_index, require_panel
 from ..policy._score import OTHER_PANEL
+from ..report._interval import normal_interval
 from ..reward._influence import Realised, table_influence
 from ..reward._table import TableReward
 from ..reward._temperature import AffineReward
-from ._bands import Bands, normal_interval, sup_t_bands
+from ._bands import Bands, sup_t_bands
 
 if TYPE_CHECKING:
     from .._fit import Fit

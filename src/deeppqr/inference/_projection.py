@@ -24,10 +24,10 @@ from ..panel._panel import Panel
 from ..policy._frequency import FrequencyPolicy
 from ..policy._policy import Clipped
 from ..report._estimates import Estimates
+from ..report._interval import normal_interval
 from ..reward._influence import Realised, solve_gram
 from ..reward._joint_reward import JointReward
 from ..reward._table import TableReward
-from ._bands import normal_interval
 from ._bootstrap import bootstrap, require_model, require_own_panel
 from ._features import Features, resolve_features, with_extras
 from ._influence import bare_reward, require_same_columns, reward_influence

@@ -34,6 +34,8 @@ MAX_COEFFICIENTS = 1_200
 SURFACE_ROWS = 3_000
 # Distinct states up to which each has an effect of its own.
 MAX_CELLS = 200
+# Constants from which on shrinking them together lowers their error whatever they are.
+MIN_SHRUNK = 3
 # Unordered actions up to which bends and products differ by action; beyond it they are
 # common to all and only lines differ, which keeps the cost linear in the actions.
 MAX_BENT_ACTIONS = 8
@@ -127,8 +129,10 @@ def smooth_basis(
             if first > dim and not both and not _bends_by(name, kinds):
                 continue
             terms.append(Term(kind, first, last, rows))
-    # Constants first, without a penalty: what leaving pays may be far from all else.
-    free = np.array([term.kind == "constants" for term in terms])
+    # Constants have a penalty of their own: what leaving pays may be far from all else.
+    # They have none where they are too few to tell its size.
+    few = sum(term.width for term in terms if term.kind == "constants") < MIN_SHRUNK
+    free = np.array([few and term.kind == "constants" for term in terms])
     number = np.where(free, FREE, np.cumsum(~free) - 1)
     group = np.repeat(number, [term.width for term in terms])
     return replace(bare, removed=removed, scale=scale, terms=tuple(terms), group=group)

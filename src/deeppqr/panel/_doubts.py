@@ -17,6 +17,7 @@ from .._shapes import Codes, Mask, States
 from ._calendar import skipped_dates
 from ._encoding import Encoding
 from ._leaks import (
+    MANY_VALUES,
     counts_rows,
     future_columns,
     is_time,
@@ -39,6 +40,10 @@ FEWEST_ENDS = 5
 # Labels that differ by rounding do so in the sixteenth digit; those that are meant differ
 # in the first few.
 ROUNDING = 1e-9
+# A column of which another one leaves less than a thousandth of its spread unexplained: an
+# effect that is told from the other's by so little has a standard error a thousand times
+# as large. Correlations rest on so many rows at most.
+TWIN, TWIN_ROWS = 1e-6, 10_000
 
 
 @dataclass(frozen=True)
@@ -75,7 +80,7 @@ def warn_of_doubts(checked: Checked, found: Sequence[str]) -> None:
     """Warn of `found` and of what the checks here find, each on its own, a few in all."""
     checks = (
         *(_outlying, _repeated, _leaking, _ends_reversed, _skipping, _out_of_order),
-        *(_misread, _constant, _crowded, _alike),
+        *(_misread, _constant, _twins, _crowded, _alike),
     )
     findings = [*found, *(text for check in checks for text in check(checked))]
     rest = len(findings) - MOST_WARNINGS
@@ -267,6 +272,24 @@ def _misread(checked: Checked) -> Iterator[str]:
                 f"quantity ({counted(len(np.unique(column)), 'different number')}). If its "
                 f'order means nothing, pass categorical=["{name}"], or group its values.'
             )
+
+
+def _twins(checked: Checked) -> Iterator[str]:
+    """Numeric columns that are others again, on this scale or another."""
+    places = list(checked.numeric.values())
+    few = checked.state[:: max(1, len(checked.state) // TWIN_ROWS), places]
+    many = [at for at, column in enumerate(few.T) if len(np.unique(column)) >= MANY_VALUES]
+    if len(many) < 2:
+        return
+    names = [list(checked.numeric)[at] for at in many]
+    unexplained = 1 - np.corrcoef(few[:, many], rowvar=False) ** 2
+    for first, second in np.argwhere(np.triu(unexplained < TWIN, 1)):
+        yield (
+            f"State column {names[second]!r} is {names[first]!r} again, on this scale or "
+            "another, to three digits at least. Their effects cannot be told apart: leave "
+            "one of them out."
+        )
+        return
 
 
 def _crowded(checked: Checked) -> Iterator[str]:

@@ -40,18 +40,19 @@ WHY = {
 def raw_of_frame(
     frame: Any,
     *,
-    state: Sequence[str] | str,
-    action: Sequence[str] | str,
-    unit: str | None = None,
-    time: str | None = None,
-    next_state: Sequence[str] | str | None = None,
-    terminal: str | None = None,
-    truncated: str | None = None,
-    weight: str | None = None,
+    state: Any,
+    action: Any,
+    unit: Any = None,
+    time: Any = None,
+    next_state: Any = None,
+    terminal: Any = None,
+    truncated: Any = None,
+    weight: Any = None,
     actions: Any = None,
-    categorical: Sequence[str] | str = (),
+    categorical: Any = (),
 ) -> RawDecisions:
-    """The columns, not yet checked; arguments are those of `Panel.from_frame`."""
+    """The columns, not yet checked; arguments are those of `Panel.from_frame`, as they
+    came: what is wrong in them is said below."""
     opened = open_frame(frame)
     names = column_names(state, role="state")
     refuse_repeated(names)

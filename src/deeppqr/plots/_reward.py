@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..inference._bands import check_level
+from ..report._interval import check_level
 from ._axes import (
     chosen_actions,
     given_back,

@@ -1,6 +1,6 @@
 """Predictions from a file to a file, a part at a time: memory does not grow with rows."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from polars.io.plugins import register_io_source
 from .._errors import BadRows, DataError, StorageError
 from .._files import as_path, new_file, written_somewhere
 from ..panel._file import read_file
-from ._table import INSIDE, checked_tables, column_names, predict
+from ._table import INSIDE, Wanted, column_names, predict
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -27,6 +27,8 @@ class Predicted:
     rows: int = 0
     empty: int = 0
     outside: int = 0
+    missing: str = ""
+    """Why errors of the rewards were left out."""
 
     def count(self, frame: pl.DataFrame, first: str) -> None:
         self.rows += len(frame)
@@ -35,11 +37,23 @@ class Predicted:
             self.outside += int((~frame[INSIDE]).sum())
 
 
-def predict_any(fit: "Fit", states: Any, out: Any, *, bad_rows: str, only: Any) -> Any:
+def predict_any(
+    fit: "Fit",
+    states: Any,
+    out: Any,
+    *,
+    only: Any,
+    errors: bool | None,
+    level: float,
+    bad_rows: str,
+) -> Any:
     """`Fit.predict`: a table, or the path of a file that it was written to."""
+    wanted = Wanted.of(fit, only, errors, level)
+    if errors:  # by default they come where there are any
+        wanted.warn()
     if out is None:
-        return predict(fit, states, bad_rows, only)
-    predict_file(fit, states, out, bad_rows=bad_rows, only=only)
+        return predict(fit, states, bad_rows, wanted)
+    predict_file(fit, states, out, bad_rows=bad_rows, wanted=wanted)
     return Path(out)
 
 
@@ -49,14 +63,14 @@ def predict_file(
     out: str | Path,
     *,
     bad_rows: str = "error",
-    only: Sequence[str] | None = None,
+    wanted: Wanted | None = None,
 ) -> Predicted:
     """Add predictions to the columns of a CSV or Parquet file, in a new one.
 
     A Parquet file is read in parts, so that it may be larger than memory; the types of a
     CSV file's columns are known when all of it was read.
     """
-    wanted = checked_tables(only)
+    wanted = wanted or Wanted.of(fit, None, None, 0.95)
     parts = _Parts(source)
     names = column_names(fit, wanted)
     # Predictions are added to the given columns; none of these may be overwritten.
@@ -73,7 +87,7 @@ def predict_file(
         return part.with_columns(found.get_columns())
 
     # The first part before anything is written: most mistakes show there.
-    first, done = predicted(0, next(iter(parts))), Predicted()
+    first, done = predicted(0, next(iter(parts))), Predicted(missing=wanted.missing)
 
     def following() -> Iterator[pl.DataFrame]:
         try:
@@ -132,10 +146,10 @@ class _Parts:
             raise DataError(f"{self.source} could not be read: {reason}") from problem
 
 
-def _in_whole(before: int, part, fit, bad_rows: str, wanted) -> pl.DataFrame:
+def _in_whole(before: int, part, fit, bad_rows: str, wanted: Wanted) -> pl.DataFrame:
     """The predictions of a part; rows in errors count from the file's first."""
     try:
-        return fit.predict(part, bad_rows=bad_rows, only=wanted)
+        return fit.predict(part, bad_rows=bad_rows, only=wanted.tables, level=wanted.level)
     except BadRows as problem:
         if before == 0 and len(part) < PART_ROWS:
             raise

@@ -1,24 +1,31 @@
 """A table of what a fit says of new states; rows that cannot be predicted may be empty."""
 
-from collections.abc import Sequence
+import warnings
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from .._errors import BadRows, DataError
+from .._errors import BadRows, DataError, DataWarning, NoInfluenceFunction
 from .._messages import did_you_mean, plain
 from .._shapes import States
+from .._uncertainty import AbstractUncertainty
 from ..learners._chunks import row_slices
 from ..learners._row_threads import over_blocks, row_threads
 from ..panel._file import read_file
+from ..report._interval import check_level, normal_interval
 
 if TYPE_CHECKING:
     from .._fit import Fit
 
 INSIDE = "inside_data"
-TABLES = ("reward", "q", "prob", "value", INSIDE)
+ERRORS = "errors"
+TABLES = ("reward", ERRORS, "q", "prob", "value", INSIDE)
+# What the errors' columns begin with: standard error, ends of the interval.
+ERROR_COLUMNS = ("se", "low", "high")
 # Rows predicted at once by each thread: a block takes some milliseconds at least, and its
 # columns a few MB.
 BLOCK_ROWS = 16_384
@@ -28,13 +35,49 @@ LEAVE_EMPTY = (
 )
 
 
-def predict(
-    fit: "Fit", states: Any, bad_rows: str, only: Sequence[str] | None = None
-) -> pl.DataFrame:
+@dataclass(frozen=True)
+class Wanted:
+    """The tables to predict, in the order of `TABLES`, and the level of intervals."""
+
+    tables: tuple[str, ...]
+    level: float = 0.95
+    missing: str = ""
+    """Why errors that were asked for, or come by default, are not among them."""
+
+    @classmethod
+    def of(cls, fit: "Fit", only: Any, errors: bool | None, level: float) -> "Wanted":
+        """From the options of `Fit.predict`; errors that a fit lacks are left out."""
+        check_level(level)
+        asked = checked_tables(only)
+        if errors is None:
+            errors = ERRORS in asked
+        asked = tuple(
+            name for name in TABLES if (errors if name == ERRORS else name in asked)
+        )
+        if not asked:
+            raise DataError(
+                f"`only` names {ERRORS!r} alone, which `errors=False` leaves out. Name "
+                f"other tables, of {list(TABLES)}, or leave out one of the two."
+            )
+        if not errors:
+            return cls(asked, level)
+        try:
+            fit._errors()
+        except NoInfluenceFunction as problem:
+            asked = tuple(name for name in asked if name != ERRORS)
+            return cls(asked, level, str(problem))
+        return cls(asked, level)
+
+    def warn(self) -> None:
+        """Say that errors are left out."""
+        if self.missing:
+            warnings.warn(f"Errors are left out. {self.missing}", DataWarning, stacklevel=4)
+
+
+def predict(fit: "Fit", states: Any, bad_rows: str, wanted: Wanted) -> pl.DataFrame:
     """The table of `Fit.predict`."""
     if bad_rows not in ("error", "empty"):
         raise DataError(f'`bad_rows` must be "error" or "empty", but it is {bad_rows!r}.')
-    wanted = checked_tables(only)
     if isinstance(states, (str, Path)):
         states = read_file(states)
     columns = fit.encoding.read(states)
@@ -74,10 +117,13 @@ def checked_tables(only: Any) -> tuple[str, ...]:
     return tuple(name for name in TABLES if name in asked)
 
 
-def column_names(fit: "Fit", wanted: Sequence[str]) -> list[str]:
+def column_names(fit: "Fit", wanted: Wanted) -> list[str]:
     """The columns of a table of predictions, in their order."""
     found = []
-    for name in wanted:
+    for name in wanted.tables:
+        if name == ERRORS:
+            found += [f"{kind}_{label}" for kind in ERROR_COLUMNS for label in fit.actions]
+            continue
         # Of amounts there are densities, at those in the columns' names.
         shown = "density" if name == "prob" and fit.space is not None else name
         by_action = name not in ("value", INSIDE)
@@ -89,34 +135,43 @@ def _rows(columns: dict[str, np.ndarray], used: np.ndarray) -> dict[str, np.ndar
     return {name: column[used] for name, column in columns.items()}
 
 
-def _predicted(fit: "Fit", state: States, wanted: Sequence[str]) -> dict[str, np.ndarray]:
+def _predicted(fit: "Fit", state: States, wanted: Wanted) -> dict[str, np.ndarray]:
     """Columns by their names; blocks of rows are spread over the cores."""
+    # Once for all blocks: it may have to factor the covariance.
+    errors = fit._errors() if ERRORS in wanted.tables else None
+    block = partial(_block, fit, wanted, errors)
     if len(state) <= BLOCK_ROWS:  # one block, whose errors count its rows
-        parts = [_block(fit, state, wanted)]
+        parts = [block(state)]
     else:
         blocks = [state[rows] for rows in row_slices(len(state), BLOCK_ROWS)]
         try:
             with row_threads():
-                parts = list(over_blocks(lambda part: _block(fit, part, wanted), blocks))
+                parts = list(over_blocks(block, blocks))
         except BadRows:  # all rows at once say which ones, and how many
-            parts = [_block(fit, state, wanted)]
+            parts = [block(state)]
     tables = [np.concatenate(found) for found in zip(*parts, strict=True)]
     columns = [column for table in tables for column in table.T]
     return dict(zip(column_names(fit, wanted), columns, strict=True))
 
 
-def _block(fit: "Fit", state: States, wanted: Sequence[str]) -> list[np.ndarray]:
+def _block(
+    fit: "Fit", wanted: Wanted, errors: AbstractUncertainty | None, state: States
+) -> list[np.ndarray]:
     """Each table at some states, (row, column)."""
     found: dict[str, np.ndarray] = {}
-    if {"q", "prob", "value"} & set(wanted):
+    if {"q", "prob", "value"} & set(wanted.tables):
         known = fit.estimate(state)
         found = {
             "q": known.q,
             "prob": np.exp(known.log_prob),
             "value": known.value[:, None],
         }
-    if "reward" in wanted:
+    if "reward" in wanted.tables or errors is not None:
         found["reward"] = fit._reward_of(state)
-    if INSIDE in wanted:
+    if errors is not None:
+        error = errors.standard_errors(state, fit.estimate, len(fit.actions))
+        ends = normal_interval(found["reward"], error, wanted.level)
+        found[ERRORS] = np.concatenate([error, *ends], axis=1)
+    if INSIDE in wanted.tables:
         found[INSIDE] = fit.seen.inside(state)[:, None]
-    return [found[name] for name in wanted]
+    return [found[name] for name in wanted.tables]

@@ -19,6 +19,7 @@ from .._messages import counted
 from .._shapes import States
 from ._estimates import decimals
 from ._grid import MISSING, Grid
+from ._interval import check_level
 from ._layout import decimal, listed
 
 if TYPE_CHECKING:
@@ -121,7 +122,6 @@ def compare(fit: "Fit", earlier: "Fit", *, level: float = 0.95) -> Comparison:
     level
         The probability that no action is said to have moved if none has.
     """
-    from ..inference._bands import check_level
 
     check_level(level)
     theirs = earlier.encoding.names

@@ -95,10 +95,11 @@ def _free_of_it(fit: "Fit") -> str:
             "these stay"
         )
     return (
-        f"Whatever {_shown(fit.anchor)} really earns: the choice probabilities, the "
-        "answers to transfers, to actions taken away and to a common scale of all rewards, "
-        f"and {constant}; slopes and levels of rewards, other transitions and another "
-        "discount do depend on g wherever its error differs between states."
+        f"Some things stay true whatever {_shown(fit.anchor)} really earns: the choice "
+        "probabilities, the answers to transfers, to actions taken away and to a common "
+        f"scale of all rewards, and {constant}; slopes and levels of rewards and the "
+        "answers to other transitions or another discount depend on g wherever its error "
+        "differs between states."
     )
 
 

@@ -27,6 +27,13 @@ class HeldOut:
         return f", times {self.factor:.2f}" if self.factor < 0.995 else ""
 
 
+def verdict(scores: PerRow, factor: float) -> str:
+    """What held-out decisions say of the coefficients, for whoever waits."""
+    kept = f"are shrunk to {factor:.2f} of themselves" if factor < 0.995 else "are kept"
+    mean = np.nanmean(scores)
+    return f"{mean:.4f} nats a decision in units left out; the coefficients {kept}"
+
+
 def judge(problem: ValueProblem, fit: Fitted, fold: Codes) -> HeldOut:
     """Log-probability of each choice under coefficients found without its fold.
 

@@ -32,10 +32,10 @@ from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ..panel.scan._rows import AllRows, InMemory
 from ..policy._policy import AbstractPolicy
-from ..progress import track
+from ..progress import tell, track
 from ._decisions import Decisions
 from ._given_basis import GivenBasis
-from ._held_out import HeldOut, judge
+from ._held_out import HeldOut, judge, verdict
 from ._joint_covariance import coefficient_covariance
 from ._joint_reward import JointReward, implied_value
 from ._reward import AbstractRewardEstimator, RewardFit
@@ -47,6 +47,7 @@ from ._rounds import (
     num_groups,
     penalised_likelihood,
     started,
+    warn_unless_converged,
 )
 from ._terms import (
     LARGE,
@@ -54,8 +55,8 @@ from ._terms import (
     asked_for,
     carry_over_coefficients,
     evidence,
+    said_of,
     spaced,
-    term_names,
 )
 from ._value_function import ValueFeatures, value_features
 from ._value_problem import ValueProblem
@@ -139,16 +140,23 @@ class Joint(AbstractRewardEstimator):
         with track("Reward and value", 6) as progress:
             progress.advance(note="where actions lead")
             learned = learn_transition(panel, moves=self.moves)
+            tell("law", learned.note)
             known = anchor_reward, anchor, discount, temperature
             task = _Task(panel, *known, learned, self.features, everyone)
             progress.advance(note="lines")
             found = task.first_stage(policy)
+            tell("lines", said_of(found.fit, len(found.rows)))
             progress.advance(note="terms")
             found = task.curved_stage(found, self.rows)
+            tell("terms", said_of(found.fit, len(found.rows)))
+            warn_unless_converged(found.fit, len(found.rows))
             progress.advance(note="all decisions")
             found = task.final_step(found)
+            if found.note:
+                tell("decisions", f"the rounds above{found.note}")
             progress.advance(note="held-out decisions")
             held_out = judge(found.problem, found.fit, task.decisions.fold[found.rows])
+            tell("held out", verdict(held_out.scores, held_out.factor))
             if held_out.factor < 1:
                 found = task.shrunk(found, held_out)
             progress.advance(note="standard errors")
@@ -423,13 +431,8 @@ class _Task:
         place[found.rows] = np.arange(len(found.rows))
         at = place[self.decisions.at]
         scores[self.decisions.panel_row[at >= 0]] = held_out.scores[at[at >= 0]]
-        used = float(fit.effective.sum()) or float(len(fit.theta))
-        note = (
-            f"joint, {used:.1f} effective coefficients in {term_names(fit.basis)}; "
-            f"{fit.rounds} rounds on {len(found.rows):,} decisions{found.note}"
-            f"{'' if fit.converged else ', not converged'}{held_out.note}; "
-            f"{self.learned.note}"
-        )
+        made = said_of(fit, len(found.rows), found.note)
+        note = f"joint, {made}{held_out.note}; {self.learned.note}"
         value = implied_value(reward)
         solution = AnchorSolution(
             value.policy_continuation,

@@ -7,12 +7,14 @@ with $V_\theta$ the value of the agent who maximises $r_\theta$. A step is taken
 as this rises: the rounds cannot diverge, and the last one is the best.
 """
 
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy.special import log_softmax
 
+from .._errors import NotConvergedWarning
 from .._shapes import Codes, PerAction, PerRow, States
 from ..anchor._anchor_reward import AnchorReward
 from ..law._transition import AbstractTransition
@@ -60,6 +62,28 @@ class Fitted:
     @property
     def diagonal(self) -> np.ndarray:
         return penalty_diagonal(self.penalty, self.basis.group)
+
+    @property
+    def left_to_gain(self) -> float:
+        """Nats that one more step promises."""
+        slope = self.gradient - self.diagonal * self.theta
+        system = self.information + np.diag(self.diagonal)
+        return 0.5 * float(slope @ np.linalg.lstsq(system, slope, rcond=1e-12)[0])
+
+
+def warn_unless_converged(fit: Fitted, rows: int) -> None:
+    if fit.converged:
+        return
+    warnings.warn(
+        f"The reward's rounds stopped short of the likelihood's maximum: after "
+        f"{fit.rounds} rounds on {rows:,} decisions one more promises "
+        f"{fit.left_to_gain:.3g} nats. Rewards may still move by more than their errors. "
+        "Usual reasons are actions that hardly occur, columns with a few extreme values, "
+        "and a discount next to one: see `fit.diagnostics`, pool such actions, cut or "
+        "transform such columns, and fit again.",
+        NotConvergedWarning,
+        stacklevel=5,
+    )
 
 
 def num_groups(basis: Any) -> int:

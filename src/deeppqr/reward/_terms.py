@@ -61,7 +61,14 @@ def asked_for(basis: SmoothBasis, information, right) -> SmoothBasis:
                 best, chosen, found = score, tried, effective
     ends = np.cumsum([term.width for term in chosen.terms])[:-1]
     groups = [np.unique(group) for group in np.split(chosen.group, ends)]
-    enough = [group[0] == FREE or found[group].sum() >= ASKED_FOR for group in groups]
+    stays = [
+        group[0] == FREE or term.kind == "constants"
+        for group, term in zip(groups, chosen.terms, strict=True)
+    ]
+    enough = [
+        stay or found[group].sum() >= ASKED_FOR
+        for stay, group in zip(stays, groups, strict=True)
+    ]
     return chosen.narrowed(np.array(enough))
 
 
@@ -80,6 +87,15 @@ def term_names(basis: SmoothBasis | GivenBasis) -> str:
         return "the given features"
     kinds = dict.fromkeys(term.kind.split(" of ")[0] for term in basis.terms)
     return ", ".join(kinds)
+
+
+def said_of(fit: Fitted, rows: int, more: str = "") -> str:
+    """An estimate in words: its terms, how many coefficients, how many rounds."""
+    used = float(fit.effective.sum()) or float(len(fit.theta))
+    return (
+        f"{used:.1f} effective coefficients in {term_names(fit.basis)}; {fit.rounds} "
+        f"rounds on {rows:,} decisions{more}{'' if fit.converged else ', not converged'}"
+    )
 
 
 def spaced(number: int, most: int) -> np.ndarray:
