@@ -30,8 +30,8 @@ PEERS = {"imitation": ROOT / ".venv-adapters", "econirl": ROOT / ".venv-peers"}
 QUICK_LIMIT, FULL_LIMIT = 180.0, 3_600.0
 # Rows of a table of predictions. Two blocks for each core at least, and a second or more.
 PREDICTED = {"reward": 1_000_000, "all": 50_000}
-# Of imitation's generator.
-QUICK_STEPS, FULL_STEPS = 50_000, 500_000
+# Of imitation's generator: the first number takes about as long as our fit.
+QUICK_STEPS, FULL_STEPS = (50_000, 300_000), (50_000, 300_000, 2_000_000)
 SECTIONS = ("sizes", "peers", "buses", "predictions", "parquet")
 
 
@@ -243,7 +243,7 @@ def table(title: str, cells: list[Cell], asked: argparse.Namespace) -> list[dict
     """Measure and print, with the spread over runs where there are several."""
     print(f"\n{title}")
     print(
-        f"{'method':<16}{'cell':<36}{'cold s':>16}{'warm s':>9}{'peak MB':>9}{'error':>9}"
+        f"{'method':<16}{'cell':<36}{'cold s':>22}{'warm s':>9}{'peak MB':>9}{'error':>9}"
     )
     rows = []
     for cell in cells:
@@ -264,11 +264,11 @@ def table(title: str, cells: list[Cell], asked: argparse.Namespace) -> list[dict
         if found:
             mean = Found(*np.mean(np.array(found), axis=0))
             cold = [one.cold for one in found]
-            spread = f" ({min(cold):.1f}-{max(cold):.1f})" if len(found) > 1 else ""
-            warm = "-" if np.isnan(mean.warm) else f"{mean.warm:.1f}"
-            took = f"{mean.cold:.1f}{spread}"
+            spread = f" ({min(cold):.2f}-{max(cold):.2f})" if len(found) > 1 else ""
+            warm = "-" if np.isnan(mean.warm) else f"{mean.warm:.2f}"
+            took = f"{mean.cold:.2f}{spread}"
             print(
-                f"{name}{took:>16}{warm:>9}{mean.peak:>9.0f}{mean.error:>9.4f}", flush=True
+                f"{name}{took:>22}{warm:>9}{mean.peak:>9.0f}{mean.error:>9.4f}", flush=True
             )
     return rows
 
@@ -307,7 +307,7 @@ def main() -> None:
     if "peers" in asked.only:
         size = {"rows": 50_000, "p": 5}
         cells = [Cell("deeppqr", "paper", size)]
-        cells.append(Cell("imitation AIRL", "paper", {**size, "steps": steps}))
+        cells += [Cell("imitation AIRL", "paper", {**size, "steps": n}) for n in steps]
         rows += table("Rewards of the paper's world beside a peer's", cells, asked)
     if "predictions" in asked.only:
         cells = [Cell(name, "paper", {"rows": 50_000, "p": 5}) for name in PREDICTED]

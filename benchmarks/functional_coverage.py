@@ -99,6 +99,11 @@ def on_bus(seed: int) -> dict[str, float]:
     }
 
 
+def read(path: Path) -> pl.DataFrame:
+    """Rows of a study, of which one world's lack the other's figures."""
+    return pl.read_csv(path, infer_schema_length=None)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--replications", type=int, default=200)
@@ -106,7 +111,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True, help="CSV, a row for each")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    rows = pl.read_csv(arguments.out).to_dicts() if arguments.out.exists() else []
+    rows = read(arguments.out).to_dicts() if arguments.out.exists() else []
     done = {(row["world"], row["replication"]) for row in rows}
     end = time.monotonic() + 60 * arguments.minutes
     for number in range(arguments.replications):
@@ -119,7 +124,7 @@ def main() -> None:
         )
         if time.monotonic() > end:
             break
-    found = pl.read_csv(arguments.out)
+    found = read(arguments.out)
     mean = found.group_by("world", maintain_order=True).agg(
         pl.len().alias("replications"),
         pl.col("cells", "averages", "one-step", "plug-in", "theta").mean(),

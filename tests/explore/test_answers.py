@@ -102,9 +102,17 @@ def test_a_category_is_set_by_its_level(answers, hostile_fit):
 @pytest.mark.parametrize(
     ("question", "options"),
     [
-        ({"kind": "transfer", "action": 1, "amount": 0.5}, {"transfer": 0.5}),
+        pytest.param(
+            {"kind": "transfer", "action": 1, "amount": 0.5},
+            {"transfer": 0.5},
+            marks=pytest.mark.slow,
+        ),
         ({"kind": "remove", "action": 1}, {"remove": None}),
-        ({"kind": "transfer", "action": 1, "amount": 0.5, "periods": 3}, {"transfer": 0.5}),
+        pytest.param(
+            {"kind": "transfer", "action": 1, "amount": 0.5, "periods": 3},
+            {"transfer": 0.5},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_changed_problem_is_the_librarys_counterfactual(

@@ -97,6 +97,7 @@ def truth_of(world, taken):
     return ((weight * world.reward(states)).sum(axis=0) / weight.sum(axis=0))[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("taken", [False, True])
 def test_estimates_hold_the_truth_with_boosted_trees(taken):
     """Four standard errors: exceeded by chance once in 16,000."""
@@ -122,6 +123,49 @@ def test_folds_change_little_and_the_predictor_of_indicators_is_the_average():
     np.testing.assert_allclose(ones.covariance, five.covariance, atol=1e-10)
     assert "plug-in" in str(five)
     assert five.estimates().frame()["plug_in"].to_list() == five.plug_in.tolist()
+
+
+def test_pairs_that_other_folds_never_saw_stay_with_the_whole_fit():
+    """Action 1 is taken once in state 5: the fold with it has no other decision to go by."""
+    world = random_tabular(seed=4)
+    panel = world.simulate(steps=4_000, units=40, seed=50_000)
+    assert ((panel.state[:, 0] == 5) & (panel.action == 1)).sum() == 1
+    own = lambda states: world.mdp.reward[states[:, 0].astype(int), 0]
+    found = one_step(pqr(**COUNTED, anchor_reward=own).fit(panel), panel)
+    assert "never saw there: its reward is the whole fit's, uncorrected" in found.note
+    error = np.sqrt(np.diag(found.covariance))
+    assert np.isfinite([found.values, found.plug_in, error]).all()
+    assert found.df == 39  # of 40 units
+    low, high = found.estimates().interval()
+    np.testing.assert_allclose((high - low) / error, 2 * 2.0227, rtol=1e-4)
+
+
+def test_without_corrections_the_plug_in_is_left():
+    """With no pair corrected, each row's score is its sum of weighted rewards."""
+    rng = np.random.default_rng(1)
+    prob, reward = rng.dirichlet(np.ones(3), 5), rng.normal(size=(5, 3))
+    weight, action = rng.normal(size=(5, 3, 2)), rng.integers(3, size=5)
+    about = (np.log(prob), action, reward, rng.normal(size=5), weight)
+    sensitivity, nu = rng.normal(size=(5, 2)), np.full((5, 3), 1 / 3)
+    found = uncentred_influence(
+        *about,
+        sensitivity,
+        nu,
+        temperature=ALPHA,
+        by_state=True,
+        uncorrected=np.ones((5, 3), dtype=bool),
+    )
+    np.testing.assert_allclose(found, np.einsum("rak,ra->rk", weight, reward), atol=1e-14)
+
+
+def test_a_reward_that_nothing_tells_is_refused():
+    panel = random_tabular(seed=4).simulate(steps=4_000, units=40, seed=50_000)
+    kept = panel.select(
+        panel.unit != panel.unit[(panel.state[:, 0] == 5) & (panel.action == 1)]
+    )
+    fit = pqr(**COUNTED).fit(kept)
+    with pytest.raises(DataError, match=r"is not finite in .* never taken in their states"):
+        one_step(fit, kept)
 
 
 def test_mistakes_are_named():

@@ -9,7 +9,7 @@ import pytest
 
 import deeppqr
 from deeppqr import DataError, StorageError
-from deeppqr.page._report import program, report_page
+from deeppqr.page._report import _results, program, report_page
 from deeppqr.page._words import Averages, words_of
 from deeppqr.plots._style import number_text
 from season_panel import decisions, panel_of
@@ -49,6 +49,11 @@ def page(mixed):
     return report_page(mixed)
 
 
+@pytest.fixture(scope="module")
+def fit_text(fit):
+    return Page(report_page(fit)).text
+
+
 def test_the_page_asks_for_nothing_outside_itself(page):
     parsed = Page(page)
     links = [
@@ -84,7 +89,7 @@ def test_text_in_figures_can_be_searched_and_takes_the_pages_colours(page):
     assert "#1b1c1d" not in page.split("</style>", 1)[1]
 
 
-def test_averages_are_those_of_the_rewards(fit):
+def test_averages_are_those_of_the_rewards(fit, fit_text):
     averages = Averages(fit)
     states = fit.seen.state
     np.testing.assert_allclose(averages.mean, fit.reward(states).mean(axis=0), atol=1e-12)
@@ -92,7 +97,7 @@ def test_averages_are_those_of_the_rewards(fit):
     variance = slopes @ fit.reward_function.covariance @ slopes
     assert averages.error is not None
     np.testing.assert_allclose(averages.error[2], np.sqrt(variance))
-    assert number_text(averages.mean[4]) in Page(report_page(fit)).text
+    assert number_text(averages.mean[4]) in fit_text
 
 
 def test_the_first_sentence_counts_the_diagnostics(fit, mixed):
@@ -116,11 +121,15 @@ def test_trouble_is_said_before_anything_else(light):
     assert "anchor_share" in words.verdict
     assert "settle these before you use the rewards" in words.verdict
     assert any("take an anchor that is chosen more often" in each for each in words.care)
-    text = Page(report_page(fit)).text
-    assert text.index("settle these") < text.index("Average reward of each action")
 
 
-@pytest.mark.parametrize("name", ["fit", "mixed", "many", "counted"])
+def test_what_to_believe_comes_before_the_figures(mixed, page):
+    text = Page(page).text
+    verdict = words_of(mixed, Averages(mixed)).verdict
+    assert text.index(verdict) < text.index("Average reward of each action")
+
+
+@pytest.mark.parametrize("name", ["many", "counted"])
 def test_every_kind_of_fit_has_a_report(name, request, tmp_path):
     each = request.getfixturevalue(name)
     found = each.report(tmp_path / "report.html")
@@ -176,16 +185,35 @@ def test_hostile_names_and_labels_are_text(light):
 
 
 def test_results_are_added_as_sections(fit, paper):
-    panel = paper[1].select(paper[1].unit < 20)
+    panel = paper[1].select(paper[1].unit < 10)
     projection = fit.project(["1", "x1"], panel)
     changed = fit.counterfactual(panel, {"x1": [0.0]})
     text = Page(report_page(fit, results=[projection, changed])).text
     assert "Counterfactual: changed states" in text
     assert projection.estimates().title in text
-    one = Page(report_page(fit, results=changed)).text
-    assert "Counterfactual" in one
+    (one,) = _results(changed)
+    assert one.title == "Counterfactual: changed states"
     with pytest.raises(DataError, match="`results` must be tables .* number 1 is a int"):
-        report_page(fit, results=[changed, 3])
+        _results([changed, 3])
+
+
+@pytest.mark.slow
+def test_a_sensitivity_is_drawn_beside_its_table(light):
+    """A real one: bounds on the anchor's reward, a discount, a seed, folds of units."""
+    panel = panel_of(decisions(2, rows=600))
+    fit = deeppqr.PQR(discount=0.5, anchor="act 00", **light).fit(panel)
+    result = fit.sensitivity(panel, anchor_bounds=(-0.5, 0.5), discounts=[0.7], folds=2)
+    kinds = list(dict.fromkeys(row.kind for row in result.rows))
+    axes = fit.plot.sensitivity(result)
+    assert [axis.get_title(loc="left") for axis in axes] == kinds[1:]
+    base, at_discount = result.of("discount", "act 01")
+    places = [kinds[1:].index("discount")]
+    drawn = axes[places[0]].containers[0].lines[0].get_ydata()
+    np.testing.assert_array_equal(drawn, [base.estimate, at_discount.estimate])
+    (section,) = _results(result)
+    cells = [cell for row in section.tables[0].rows for cell in row]
+    assert any(cell.startswith(f"{at_discount.estimate:.3f}") for cell in cells)
+    assert len(section.figures) == 1
 
 
 def test_nothing_is_overwritten(fit, tmp_path):
@@ -222,16 +250,15 @@ def test_identification_is_the_fits_own_statement(mixed, page):
         assert sentence.rstrip(".") in text
 
 
-def test_averages_and_slopes_are_those_of_the_tables_with_errors(fit):
+def test_averages_and_slopes_are_those_of_the_tables_with_errors(fit, fit_text):
     averages, table = Averages(fit), fit.average()
     assert averages.error is not None
     np.testing.assert_allclose(averages.mean, table.values, atol=1e-12)
     np.testing.assert_allclose(averages.error, table.standard_errors, atol=1e-12)
-    text = Page(report_page(fit)).text
-    assert "Average slope of the reward" in text
-    slope = fit.slopes("x2")
-    for row in slope.table():
-        assert f"{number_text(row.estimate)} ({number_text(row.standard_error)})" in text
+    assert "Average slope of the reward" in fit_text
+    for row in fit.slopes("x2").table():
+        shown = f"{number_text(row.estimate)} ({number_text(row.standard_error)})"
+        assert shown in fit_text
 
 
 def test_a_category_has_a_slope_for_each_level(mixed, page):

@@ -152,7 +152,7 @@ HOSTILE = ["$\\frac{1}{0}$", "<script>alert(1)</script>", "\u202eabc", "x" * 10_
 
 @pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_names_are_drawn_as_text(name, light):
-    frame = decisions(2, rows=600).rename({"size": name})
+    frame = decisions(2, rows=300).rename({"size": name})
     panel = panel_of(frame, state=[name])
     fit = deeppqr.PQR(discount=0.5, anchor="act 00", **light).fit(panel)
     axis = fit.plot.reward(name)

@@ -17,9 +17,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from .._errors import DataError
+from .._messages import counted
 from .._random import check_seed
 from .._shapes import Codes, PerAction, PerRow
 from ..law._choice import learn_transition
@@ -120,11 +121,12 @@ def one_step(
     fold = unit_folds(panel, folds, rng=np.random.default_rng([seed, folds]))
     count = len(others) if linear is None else len(linear.names)
     scores, plug_in = np.zeros((len(panel), count)), np.zeros((len(panel), count))
-    by_state = linear is None and not taken
+    by_state, filled = linear is None and not taken, 0
     for number in np.unique(fold):
         held = rows & (fold == number)
-        part = _Fold.of(model.fit(panel.select(fold != number)), panel, fold != number)
-        scores[held], plug_in[held] = part.scores(panel, held, weigh, by_state)
+        part = _Fold.of(fit, model.fit(panel.select(fold != number)), panel, fold != number)
+        scores[held], plug_in[held], unseen = part.scores(panel, held, weigh, by_state)
+        filled += unseen
     weight, clusters = panel.weight[rows], Clusters.of(panel)
     share = (weight / weight.sum())[:, None]
     scores, plug_in = scores[rows], plug_in[rows]
@@ -145,6 +147,11 @@ def one_step(
         f"Stages fitted on {len(np.unique(fold)) - 1} of {len(np.unique(fold))} folds of "
         f"units at a time; errors {clusters.note}, the states as drawn from a population."
     )
+    if filled:
+        note += (
+            f" {counted(filled, 'decision')} in states with an action that the other folds "
+            "never saw there: its reward is the whole fit's, uncorrected."
+        )
     covariance = clustered_covariance(clusters.sum(influence, at=rows))
     return OneStep(labels, value, plain, covariance, note, max(clusters.count - 1, 1))
 
@@ -166,6 +173,7 @@ def _weights(linear, others: list[int], count: int) -> Callable[[np.ndarray], np
 class _Fold:
     """A fit without some units, with the features and the law for h."""
 
+    whole: "Fit"
     fit: "Fit"
     features: Callable[[np.ndarray], np.ndarray]
     ahead: Any
@@ -173,19 +181,22 @@ class _Fold:
     ridge: float
 
     @classmethod
-    def of(cls, fit: "Fit", panel: Panel, train: np.ndarray) -> "_Fold":
+    def of(cls, whole: "Fit", fit: "Fit", panel: Panel, train: np.ndarray) -> "_Fold":
         chosen = panel.select(train)
         law = learn_transition(chosen).law
         cells = law.cells if isinstance(law, Table) else None
         features = value_features(chosen.state, cells=cells, precise=True)
         ahead = law.ahead(lambda state: features(state))
-        return cls(fit, features, ahead, train, 0.0 if cells is not None else RIDGE)
+        return cls(whole, fit, features, ahead, train, 0.0 if cells is not None else RIDGE)
 
     def scores(self, panel: Panel, held: np.ndarray, weigh, by_state: bool):
-        """Uncentred influence functions and plug-in terms of the rows held out."""
+        """Uncentred influence functions and plug-in terms of the rows held out.
+
+        With them the number of these rows in which a reward was never seen.
+        """
         value, action = self.fit.estimate, panel.action[held]
         state, known = panel.state[held], value(panel.state[held])
-        reward = self.fit._reward_of(state)
+        reward, unseen = self._rewards(state)
         after = np.zeros(len(state))
         goes = ~panel.terminal[held]
         after[goes] = value(panel.next_state[held][goes]).value
@@ -202,8 +213,26 @@ class _Fold:
             nu,
             temperature=value.temperature,
             by_state=by_state,
+            uncorrected=unseen,
         )
-        return scores, _plug_in(reward, action, weight, by_state)
+        _require_finite(scores, self.fit.actions, action)
+        return (
+            scores,
+            _plug_in(reward, action, weight, by_state),
+            int(unseen.any(axis=1).sum()),
+        )
+
+    def _rewards(self, state: np.ndarray) -> tuple[PerAction, np.ndarray]:
+        """Rewards at some states, and the pairs that only the whole fit has seen.
+
+        To correct these would divide by the probability of what was never seen, which is
+        all smoothing: one decision would outweigh a thousand.
+        """
+        reward = self.fit._reward_of(state)
+        unseen = np.isnan(reward)
+        if unseen.any():
+            reward = np.where(unseen, self.whole._reward_of(state), reward)
+        return reward, unseen
 
     def _sensitivity(self, panel: Panel, state, weigh, by_state: bool) -> np.ndarray:
         """h at some states, its equation solved on the rows that were trained on."""
@@ -223,6 +252,19 @@ class _Fold:
         return self.features(state) @ solved
 
 
+def _require_finite(scores: np.ndarray, actions: tuple[Any, ...], taken: Codes) -> None:
+    """Refuse rewards and corrections that are no numbers."""
+    wrong = np.flatnonzero(~np.isfinite(scores).all(axis=1))
+    if len(wrong):
+        raise DataError(
+            f"The estimate is not finite in {len(wrong)} of {len(scores)} decisions of a "
+            f"fold, of which the first took {actions[taken[wrong[0]]]!r}: some action was "
+            "never taken in their states, and has no reward there. Average over the "
+            "decisions that took each action, taken=True, or fit a smoother policy and "
+            "reward."
+        )
+
+
 def uncentred_influence(
     log_prob: PerAction,
     action: Codes,
@@ -234,6 +276,7 @@ def uncentred_influence(
     *,
     temperature: float,
     by_state: bool,
+    uncorrected: Bool[np.ndarray, "row action"] | None = None,
 ) -> Float[np.ndarray, "row functional"]:
     """The efficient influence function of each row plus psi.
 
@@ -247,10 +290,14 @@ def uncentred_influence(
         h(s).
     normalisation
         nu(a|s), of which sum_a nu r = g is known; one at the anchor.
+    uncorrected
+        Pairs whose rewards are taken as they are.
     """
     prob = np.exp(log_prob)
     over = prob[:, :, None] if by_state else 1.0
     pull = weight / over - sensitivity[:, None] * (normalisation / prob)[:, :, None]
+    if uncorrected is not None:
+        pull = np.where(uncorrected[:, :, None], 0.0, pull)
     taken = np.arange(len(action)), action
     direct = _plug_in(reward, action, weight, by_state)
     entropy = temperature * (pull[taken] - np.einsum("ra,rak->rk", prob, pull))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from markupsafe import Markup
 
 from .._errors import DataError
-from .._files import new_file
+from .._files import check_output, new_file
 from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
 from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import ChangedStates
@@ -47,6 +47,7 @@ def write_report(
     more: Iterable[Section] = (),
 ) -> Path:
     """Write the report of a fit to a new file; see `Fit.report`."""
+    check_output(path, "path")  # before the work, which takes seconds
     page = report_page(fit, results=results, title=title, more=more)
     with new_file(path) as partial:
         partial.write_text(page, encoding="utf-8")
