@@ -157,7 +157,8 @@ def compare(
         Labels, where not all are wanted; without a column, the two that are compared: the
         second less the first.
 
-    Other arguments are those of `average`.
+    weights, by, data, level
+        As in `average`.
     """
     sample = sample_of(fit, data, weights)
     groups = group_rows(fit.encoding, sample, by)
