@@ -48,7 +48,7 @@ def fit(panel):
         (["1"], {"min_rows": "ten"}, "`min_rows` must be a number of rows, but it is 'te"),
         (["1"], {"min_rows": -1}, "`min_rows` must be a number of rows, but it is -1"),
         (["1"], {"min_rows": np.nan}, "`min_rows` must be a number of rows"),
-        ({1: 3, 2: 3}, {}, r"must hold lists of terms, such as \['s'\], but 3 arr"),
+        ({1: 3, 2: 3}, {}, r"must hold lists of terms, such as \[3\], but 3 arr"),
         ({1: ["1"]}, {}, r"every action but the anchor, \[1, 2\]"),
         ([2], {}, "The feature 2 must be"),
         ([None], {}, "The feature None must be"),

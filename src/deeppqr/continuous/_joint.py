@@ -208,6 +208,8 @@ class _Task:
     def _turn(self, found: _Found, sample: States, *, surface: bool) -> Fitted:
         """All terms with the steepest direction so far; those not asked for dropped."""
         problem, fit = found.problem, found.fit
+        reached = problem.log_likelihood()
+        before = problem.q, problem.left, problem.value_weight
         direction = slope = None
         if self.panel.state.shape[1] > 1:
             few = sample[:: max(1, len(sample) // GRADIENTS)]
@@ -224,7 +226,12 @@ class _Task:
         theta = carry_over_coefficients(kept, fit, sample)
         tilted = any("tilts" in term.kind for term in kept.terms) and not surface
         rounds = TURN_ROUNDS if tilted else LAST_ROUNDS
-        return maximise(problem, kept, theta, max_rounds=rounds)
+        turned = maximise(problem, kept, theta, max_rounds=rounds)
+        if problem.log_likelihood() >= reached - 0.5 * len(kept):
+            return turned
+        # Of a density that is much narrower than the box, no part can be left out.
+        problem.q, problem.left, problem.value_weight = before
+        return maximise(problem, fit.basis, fit.theta, max_rounds=rounds)
 
     def shrunk(self, found: _Found, factor: float) -> _Found:
         """Penalised coefficients multiplied by what held-out decisions prefer."""

@@ -67,8 +67,8 @@ FIRST_ROWS = 12_500
 FIRST_NUMBERS, MIN_FIRST = 80_000_000, 2_500
 # Numbers in E[phi(s')|s,a], kept in float32: 600 MB.
 MAX_NUMBERS = 150_000_000
-# The same up to which they are kept in float64: 32 MB.
-PRECISE_NUMBERS = 4_000_000
+# Up to which they are kept in float64: 96 MB; 480 MB with a discount above 0.9.
+PRECISE_NUMBERS, PRECISE_NUMBERS_FAR = 12_000_000, 60_000_000
 # Turns of the learned direction, each worth at least this many nats.
 MAX_TURNS, TURN_GAIN = 4, 2.0
 # Rounds after each turn, and after the last.
@@ -195,9 +195,8 @@ class _Task:
             fold = np.arange(len(panel)) * 5 // len(panel)
         taken = (panel.action == self.anchor) & panel.is_transition
         ends = bool(taken.any() and panel.terminal[taken].mean() > 0.5)
-        cells = None
-        if isinstance(self.learned.law, Table):
-            cells = self.learned.law.cells
+        law = self.learned.law
+        cells = law.cells if isinstance(law, Table) else None
         object.__setattr__(self, "decisions", Decisions.of(panel, fold))
         object.__setattr__(self, "anchor_ends", ends)
         object.__setattr__(self, "cells", cells)
@@ -233,7 +232,8 @@ class _Task:
         told = {"direction": direction, "survival": survival, "cells": self.cells}
         found = value_features(state, **told)
         # With a discount near one V is thousands of times what differs between states.
-        few = rows * self.panel.num_actions * found.width <= PRECISE_NUMBERS
+        most = PRECISE_NUMBERS if self.discount <= 0.9 else PRECISE_NUMBERS_FAR
+        few = rows * self.panel.num_actions * found.width <= most
         return value_features(state, **told, precise=True) if few else found
 
     def basis(self, state: States, **options: Any) -> SmoothBasis:
