@@ -177,7 +177,8 @@ def test_a_handful_of_rows_is_fitted_or_refused():
     for seed in range(150):
         frame, roles, settings = random_panel(np.random.default_rng(seed))
         with warnings.catch_warnings():
-            for kind in (deeppqr.DataWarning, deeppqr.WeakOverlapWarning):
+            ignored = deeppqr.DataWarning, deeppqr.WeakOverlapWarning
+            for kind in (*ignored, deeppqr.NotConvergedWarning):
                 warnings.simplefilter("ignore", kind)
             try:
                 found = PQR(**settings).fit(Panel.from_frame(frame, **roles))

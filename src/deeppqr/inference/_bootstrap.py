@@ -14,6 +14,7 @@ from .._errors import (
     AbsorbingStateWarning,
     DataError,
     DeepPQRError,
+    NotConvergedWarning,
     RoundedTransitionWarning,
     WeakOverlapWarning,
 )
@@ -39,7 +40,12 @@ MIN_UNITS = 2  # with one unit every replicate is the panel itself
 # singular system, a statistic that divides by zero. Other exceptions are bugs and raised.
 EXPECTED = (DeepPQRError, np.linalg.LinAlgError, ArithmeticError)
 # Warnings that the fit on the panel itself has given already.
-REPEATED = (AbsorbingStateWarning, RoundedTransitionWarning, WeakOverlapWarning)
+REPEATED = (
+    AbsorbingStateWarning,
+    NotConvergedWarning,
+    RoundedTransitionWarning,
+    WeakOverlapWarning,
+)
 
 
 class Failure(NamedTuple):

@@ -29,6 +29,9 @@ ENOUGH = 2e-3
 ENOUGH_TO_START = 2e-2
 # The expected gain of all for a user's own features, which are few.
 ENOUGH_GIVEN = 1e-7
+# Expected gain of one step, in nats, that is worth a warning: one standard error of one
+# coefficient is half a nat.
+WORTH_A_WARNING = 0.5
 # Largest root mean squared change of log-odds in one step.
 MAX_CHANGE = 1.5
 MIN_LENGTH = 0.02
@@ -72,7 +75,8 @@ class Fitted:
 
 
 def warn_unless_converged(fit: Fitted, rows: int) -> None:
-    if fit.converged:
+    """Warn of rounds that stopped where one more would move rewards beyond their errors."""
+    if fit.converged or fit.left_to_gain < WORTH_A_WARNING:
         return
     warnings.warn(
         f"The reward's rounds stopped short of the likelihood's maximum: after "
