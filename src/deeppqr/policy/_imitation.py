@@ -10,6 +10,7 @@ import numpy as np
 
 from .._errors import DataError
 from .._random import integer_seed, numpy_rng
+from ..panel._encoding import Encoding
 from ..panel._panel import Panel
 from ._given import Given, from_stable_baselines
 from ._policy import AbstractPolicyEstimator, draw_folds
@@ -83,7 +84,8 @@ class ImitationAIRL(AbstractPolicyEstimator):
             rows = numpy_rng(key_rows).choice(rows, size=len(rows), p=chance)
         generator = self._train(panel, rows, seed=integer_seed(key_training))
         space, function = generator.observation_space, from_stable_baselines(generator)
-        given = Given(lambda states: function.function(_observations(states, space)))
+        see = lambda states: _observations(states, space, panel.encoding)
+        given = Given(lambda states: function.function(see(states)))
         found = given.fit(panel, key=key)
         note = f"imitation's AIRL, {rounds:,} rounds, {len(rows):,} decisions"
         return replace(found, held_out=np.where(judged, found.held_out, np.nan), note=note)
@@ -158,6 +160,8 @@ def _check_spaces(envs: Any, panel: Panel) -> None:
             "Name all of its actions, in its order, in the panel's `actions`."
         )
     categories = [c.name for c in panel.encoding.columns if c.kind == "categorical"]
+    if categories and _is_cell(panel.encoding, space):
+        return
     if categories:
         raise DataError(
             f"State columns must be numeric to be observations, but {categories[0]!r} is "
@@ -194,14 +198,27 @@ def _demonstrations(panel: Panel, rows: np.ndarray, space: Any) -> Any:
     ended = panel.terminal[rows, None]
     next_state = np.where(ended, panel.state[rows], panel.next_state[rows])
     return Transitions(
-        obs=_observations(panel.state[rows], space),
+        obs=_observations(panel.state[rows], space, panel.encoding),
         acts=panel.action[rows],
         infos=np.array([{}] * len(rows)),
-        next_obs=_observations(next_state, space),
+        next_obs=_observations(next_state, space, panel.encoding),
         dones=panel.terminal[rows],
     )
 
 
-def _observations(states: np.ndarray, space: Any) -> np.ndarray:
-    """Rows of state columns in the shape of the environment's observations."""
+def _is_cell(encoding: Encoding, space: Any) -> bool:
+    """Whether the state is one category, whose labels are numbers of a Discrete space."""
+    column = encoding.columns[0]
+    one = len(encoding.columns) == 1 and column.kind == "categorical"
+    return one and hasattr(space, "n") and all(str(c).isdigit() for c in column.categories)
+
+
+def _observations(states: np.ndarray, space: Any, encoding: Encoding) -> np.ndarray:
+    """Rows of state columns, or labels of cells, in the shape of the observations."""
+    if _is_cell(encoding, space):
+        labels = np.array([int(label) for label in encoding.columns[0].categories])
+        if states.dtype.kind == "f" and states.shape[1] == len(labels) - 1:
+            # The first category is the reference, so it has no indicator column.
+            states = labels[(states @ np.arange(1, len(labels))).astype(np.int64)]
+        states = np.asarray(states).reshape(len(states), -1)
     return states.astype(space.dtype).reshape(len(states), *space.shape)
