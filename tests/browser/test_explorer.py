@@ -55,8 +55,11 @@ def answered(browser, times):
 
 
 def rewards(browser):
-    rows = browser.find_elements(By.CSS_SELECTOR, "#actions tbody tr")
-    return [row.find_elements(By.TAG_NAME, "td")[0].text for row in rows]
+    """Read in one go: the table may be drawn anew between two questions."""
+    return browser.execute_script(
+        "return [...document.querySelectorAll('#actions tbody tr')]"
+        ".map(row => row.querySelector('td').textContent);"
+    )
 
 
 def downloaded(browser, button, ending):
