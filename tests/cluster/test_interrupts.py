@@ -20,7 +20,7 @@ deeppqr_studies.STUDIES["counted"] = counted.Counted()
 sys.exit(main())
 """
 SEEDS = [str(seed) for seed in range(6)]
-PATIENCE = 60.0
+PATIENCE = 120.0
 """Seconds, on a machine with other work to do."""
 
 
