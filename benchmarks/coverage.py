@@ -40,12 +40,12 @@ class Case:
     model: PQR
     panel: Panel
     states: Any
-    coded: np.ndarray
-    """The same states as numbers, as the world takes them."""
     truth: np.ndarray
     known: Any
     """The anchor's reward at the states."""
     reward: Callable[[np.ndarray], np.ndarray]
+    slope: Callable[[str], np.ndarray]
+    """The average slopes of all actions' rewards in a column at the states."""
 
 
 def build(kind: str, replicate: int) -> Case:
@@ -54,16 +54,26 @@ def build(kind: str, replicate: int) -> Case:
     if name == "firms":
         model, panel, states, truth, known = engine.firms(seed=seed)
         world = FirmWorld(seed=0)
-        return Case(model, panel, states, panel.state, truth, known, world.reward)
+        slope = lambda column: np.array([world.slopes[a][column] for a in world.actions])
+        return Case(model, panel, states, truth, known, world.reward, slope)
     if name == "paper":
         p, scale, steps = int(sizes[0]), float(sizes[1]), int([*sizes, 10_000][2])
         model, panel, states, truth, known = engine.paper(p, scale, steps, seed)
         world = PaperWorld(p=p, reward_scale=scale, seed=seed)
+        inside = np.abs(states).max(axis=1) < p - 0.01  # slopes are taken on both sides
+        states, truth = states[inside], truth[inside]
     else:
         dim, actions = map(int, sizes)
         model, panel, states, truth, known = engine.smooth(dim, actions, 10_000, seed)
         world = SmoothWorld(dim=dim, num_actions=actions, seed=seed, labels=True)
-    return Case(model, panel, states, states, truth, known, world.reward)
+
+    def slope(column: str) -> np.ndarray:
+        step, place = np.zeros(states.shape[1]), panel.encoding.names.index(column)
+        step[place] = 1e-3 * states[:, place].std()
+        change = world.reward(states + step) - world.reward(states - step)
+        return change.mean(axis=0) / (2 * step[place])
+
+    return Case(model, panel, states, truth, known, world.reward, slope)
 
 
 def score(task: tuple[str, int]) -> dict[str, object]:
@@ -110,13 +120,10 @@ def z_of_means(fit, case: Case) -> np.ndarray:
 def slopes(fit, case: Case, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Errors of average slopes over their standard errors, and whether signs are right."""
     z, signs = [], []
-    for place, column in enumerate(fit.encoding.columns):
+    for column in fit.encoding.columns:
         if column.kind == "categorical":
             continue
-        step = np.zeros(case.coded.shape[1])
-        step[place] = 1e-3 * case.coded[:, place].std()
-        change = case.reward(case.coded + step) - case.reward(case.coded - step)
-        truth = change.mean(axis=0)[others] / (2 * step[place])
+        truth = case.slope(column.name)[others]
         found = fit.slopes(column.name, case.states)
         errors = found.frame()["standard_error"].to_numpy()
         z.extend((found.values - truth) / errors)
