@@ -367,7 +367,7 @@ class _Task:
             direction = fit.basis.steepest(few, fit.theta)
             slope = fit.basis.slope_along(few, fit.theta, direction)
         told = {"surface": surface, "direction": direction, "slope": slope}
-        basis = self.basis(sample, curved=True, **told)
+        basis = self.basis(sample, curved=True, shared=True, **told)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
         theta = carry_over_coefficients(basis, fit, sample)
