@@ -6,13 +6,14 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction
+from ..inference._fitted_law import law_is_learned
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
 from ..report._interval import check_level, normal_interval
 from ._answer import AtStates, Counterfactual, Figure
 from ._measures import REWARD, Measure, measure
 from ._normalisation import bounds, depends, statement
-from ._problem import Posed, Setting, law_is_learned, set_up
+from ._problem import Posed, Setting, set_up
 from ._scenario import Scenario, read_scenario
 from ._support import seen_support
 from ._uncertainty import NO_ERRORS, covariance_of

@@ -7,20 +7,17 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
-from ..anchor._known import KnownTransition, resolve_transition
-from ..law._choice import learn_transition
+from ..anchor._known import KnownTransition
+from ..inference._fitted_law import AnyLaw, find_law
 from ..law._table import Table
-from ..law._transition import AbstractTransition, Steps
+from ..law._transition import AbstractTransition
 from ..learners._smooth_basis import SmoothBasis
 from ..mdp._law import Law
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ..reward._joint_reward import JointReward
-from ..reward._table import LawReward, TableReward
-from ..reward._temperature import AffineReward
 from ._environment import AbstractEnvironment, Flow, Solved, TabularEnvironment
 from ._laws import (
-    AnyLaw,
     ChosenLaws,
     Edited,
     EditedLaw,
@@ -228,32 +225,6 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     return Setting(
         fit, law, cells, state, weight, start / start.sum(), at, reward, environment
     )
-
-
-def find_law(fit: "Fit", panel: Panel | None) -> AnyLaw:
-    """Where actions lead, as the fit has it, or as it is learned from the panel again."""
-    reward = fit.reward_function
-    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
-    if isinstance(bare, LawReward):
-        return bare.transition
-    if isinstance(bare, (JointReward, TableReward)) and bare.law is not None:
-        return bare.law
-    given = None if fit.model is None else fit.model.transition
-    if panel is None:
-        raise DataError(
-            "This fit does not hold where its actions lead: give the panel it was made "
-            "from, as in fit.counterfactual(panel, ...)."
-        )
-    if given is not None:
-        return resolve_transition(given, panel)
-    if isinstance(bare, TableReward):
-        return Table(bare.cells, Steps.of(panel).pooled())
-    return learn_transition(panel).law
-
-
-def law_is_learned(law: AnyLaw) -> bool:
-    """Whether a law was estimated from a panel; others are given and hold no error."""
-    return not isinstance(law, (KnownTransition, Law))
 
 
 def _as_expectations(law: AnyLaw, fit: "Fit") -> AbstractTransition:
