@@ -236,10 +236,10 @@ class KnownLaw(AbstractAnchorSolver):
         here = evaluate(state)
         outcomes = self.transition.outcomes(state, problem.anchor_label)
         there, bonus = np.zeros_like(here), np.zeros(len(state))
-        for draw in range(outcomes.states.shape[1]):
-            weight = outcomes.probability[:, draw]
-            there += weight[:, None] * evaluate(outcomes.states[:, draw])
-            bonus += weight * problem.bonus(outcomes.states[:, draw])
+        for sample in range(outcomes.states.shape[1]):
+            weight = outcomes.probability[:, sample]
+            there += weight[:, None] * evaluate(outcomes.states[:, sample])
+            bonus += weight * problem.bonus(outcomes.states[:, sample])
         # One pseudo-row, where the regression on data has 100: the law is known, so the
         # penalty only has to keep the system regular.
         system = here.T @ (here - problem.discount * there) + penalty(here.shape[1], 1.0)

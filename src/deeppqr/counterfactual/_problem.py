@@ -77,6 +77,9 @@ class Setting:
     reward: PerAction
     """Of the fit, at the nodes."""
     environment: AbstractEnvironment
+    panel: Panel | None = None
+    panel_row: np.ndarray | None = None
+    """The panel's row that each of the first nodes is, where states are continuous."""
 
     def before(self) -> Posed:
         return self.posed(self.environment, self.reward, np.zeros_like(self.reward))
@@ -177,7 +180,7 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     if len(asked) == 0:
         raise DataError("`states` must hold one state at least, but it is empty.")
     mass = np.ones(len(asked)) if mass is None else mass
-    cells = None
+    cells = panel_row = None
     if isinstance(law, KnownTransition):
         cells, moves = law.cells, listed_moves(law.probability)
     elif isinstance(law, Table):
@@ -190,7 +193,8 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     else:
         known = fit.seen.state if panel is None else panel.state
         # Every so many rows, so that all units are among them.
-        known = known[:: max(1, -(-len(known) // NODES))]
+        panel_row = np.arange(len(known))[:: max(1, -(-len(known) // NODES))]
+        known = known[panel_row]
         if states is None:
             every = max(1, -(-len(asked) // NODES))
             mass, asked = mass[::every], asked[::every]
@@ -223,7 +227,17 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
             "so the problem cannot be solved again. The default reward has one everywhere."
         )
     return Setting(
-        fit, law, cells, state, weight, start / start.sum(), at, reward, environment
+        fit,
+        law,
+        cells,
+        state,
+        weight,
+        start / start.sum(),
+        at,
+        reward,
+        environment,
+        panel,
+        panel_row,
     )
 
 
