@@ -1,6 +1,7 @@
 """What the error of a learned law does to a counterfactual, against refits."""
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,14 +9,15 @@ import pytest
 import deeppqr
 from deeppqr.counterfactual import Edited, NewAction
 from deeppqr.counterfactual._counterfactual import _Compared
-from deeppqr.counterfactual._law_error import LawError
+from deeppqr.counterfactual._law_error import LawError, _bare
 from deeppqr.counterfactual._problem import set_up
 from deeppqr.counterfactual._scenario import read_scenario
 from deeppqr.law._table import Table
 from deeppqr.law._transition import Steps
+from deeppqr.reward._joint_reward import JointReward
 
 STATES = np.array([[0.0], [1.0], [1.0], [3.0]])
-TABLE = {"policy": "frequency", "anchor_value": "exact", "reward": "table"}
+TABLE: dict[str, Any] = {"policy": "frequency", "anchor_value": "exact", "reward": "table"}
 # Central differences of the weights miss by the square of this and by rounding over it,
 # both below 1e-7 of figures of size ten.
 STEP = 1e-4
@@ -66,7 +68,7 @@ def test_a_counted_fit_moves_with_its_units_as_refits_do(panel, name):
     model = deeppqr.PQR(discount=0.8, anchor=0, anchor_reward=1.0, **TABLE)
     fit = model.fit(panel)
     keys, direct, pull, law = influences(fit, panel, asked)
-    found = direct + law.through_table(fit.reward_function.policy_part, pull)
+    found = direct + law.through_table(_bare(fit), pull)
     for unit in (0, 5):
         answers = []
         for sign in (1, -1):
@@ -89,14 +91,16 @@ def test_at_given_rewards_figures_move_with_the_law_as_another_law_does(panel, n
     """Of a jointly estimated fit the law alone, its rewards held."""
     model = deeppqr.PQR(discount=0.8, anchor=0, anchor_reward=1.0, reward="joint")
     fit = model.fit(panel)
-    assert isinstance(fit.reward_function.law, Table)
+    reward = fit.reward_function
+    assert isinstance(reward, JointReward)
+    assert isinstance(reward.law, Table)
     keys, direct, _, law = influences(fit, panel, ASKED[name])
     for unit in (0, 5):
         found = []
         for sign in (1, -1):
             weight = panel.weight * (1 + sign * STEP * (panel.unit == unit))
             other = Table.learn(Steps.of(replace(panel, weight=weight)))
-            moved = replace(fit, reward_function=replace(fit.reward_function, law=other))
+            moved = replace(fit, reward_function=replace(reward, law=other))
             setting = set_up(moved, panel, STATES)
             held = replace(setting, reward=law.setting.reward)
             told = fit.actions, fit.encoding, fit.discount

@@ -225,7 +225,7 @@ class LawError:
         pairs = table.cells.require(self.setting.state)[:, None] * number + np.arange(
             number
         )
-        known = ~np.isnan(parts).any(axis=0)[pairs]
+        known = ~np.asarray(np.isnan(parts).any(axis=0))[pairs]
         weight = np.where(known, pull, 0.0).reshape(len(pull), -1)
         return weight @ np.nan_to_num(parts[:, pairs.ravel()]).T
 

@@ -78,9 +78,13 @@ class Regression(AbstractSampledTransition):
     def _base_mean(self) -> AbstractAhead | None:
         return None if self.base is None else self.base.ahead(_state_and_one)
 
+    @cached_property
+    def _kept_donors(self) -> dict[int, "_Donors"]:
+        return {}
+
     def _donors(self, action: int) -> "_Donors | None":
         """The action's rows whose residuals are lent; kept for the next draw."""
-        kept = self.__dict__.setdefault("_kept_donors", {})
+        kept = self._kept_donors
         if action not in kept:
             steps = self.steps
             rows = (steps.action == action) & ~steps.ends & (steps.weight > 0)

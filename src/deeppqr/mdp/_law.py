@@ -91,7 +91,7 @@ class Law:
         if self.draws is not None:
             # Fresh numbers: those of `outcomes` are the same at every call.
             found = as_floats("transition", self._call(state, action, rng))
-            ends = np.isnan(found).all(axis=1)
+            ends = np.asarray(np.isnan(found).all(axis=1))
             return np.where(ends[:, None], state, found), ends
         outcomes = self.outcomes(state, action)
         listed = outcomes.probability
