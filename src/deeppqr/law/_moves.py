@@ -25,7 +25,8 @@ from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..learners._chunks import in_chunks
 from ..learners._ridges import Ridges, penalised_least_squares
-from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
+from ..mdp._simulate import draw
+from ._transition import AbstractAhead, AbstractSampledTransition, StateFunction, Steps
 
 MOVES, RESETS, ENDS = 0, 1, 2
 # Deviations beyond six median absolute deviations (four standard deviations of a normal
@@ -46,7 +47,7 @@ HELD_OUT, MAX_JUDGED = 5, 20_000
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Moves(AbstractTransition):
+class Moves(AbstractSampledTransition):
     """Typical steps with their deviations, resets and ends."""
 
     keeps: Float[np.ndarray, "action state_feature"]
@@ -226,10 +227,37 @@ class Moves(AbstractTransition):
         weight = chance[:, :, MOVES, None] * self.probability[acts]
         return Places(places, weight, chance[:, :, RESETS])
 
+    def survival(self, state, action):
+        found = np.empty(len(state))
+        for one in np.unique(action):
+            rows = action == one
+            found[rows] = 1 - self.chances(state[rows], acts=np.array([one]))[:, 0, ENDS]
+        return found
+
+    def land(self, state, action, rng):
+        # The few outcomes that expectations are taken over: what is drawn then has this
+        # law exactly, and not one that only shares its mean and covariance.
+        found = np.empty((len(state), state.shape[1]))
+        for one in np.unique(action):
+            rows = np.flatnonzero(action == one)
+            places = self.outcomes(state[rows], np.array([one]))
+            chance = np.concatenate([places.weight[:, 0], places.reset], axis=1)
+            picked = draw(chance, rng)
+            moves = picked < places.weight.shape[2]
+            at = np.where(moves, picked, 0)
+            found[rows] = places.states[np.arange(len(rows)), 0, at]
+            if not moves.all():
+                point = rng.integers(len(self._landing), size=int((~moves).sum()))
+                found[rows[~moves]] = self._landing[point]
+        return found
+
     def ahead(self, function: StateFunction) -> "MovedAhead":
-        # Without resets the mean has weight zero; any state of the right width will do.
-        places = self.landing if len(self.landing) else self.low[None]
-        return MovedAhead(self, function, in_chunks(function, places).mean(axis=0))
+        return MovedAhead(self, function, in_chunks(function, self._landing).mean(axis=0))
+
+    @property
+    def _landing(self) -> States:
+        # Without resets their chance is next to zero; any state of the right width will do.
+        return self.landing if len(self.landing) else self.low[None]
 
 
 @dataclass(frozen=True, eq=False)
