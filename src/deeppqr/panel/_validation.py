@@ -291,11 +291,13 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
     if same.any():
         first = int(np.flatnonzero(same)[0])
         rows = sorted((int(order[first]), int(order[first + 1])))
+        how = "Drop duplicates, or use a finer `time`."
+        if raw.unit is None:
+            how = "If several decide, name the column that tells who: `unit`. " + how
         raise DataError(
             f"Each unit may decide once per time, but rows {rows[0]} and {rows[1]} are "
             f"both {raw.describe_row(rows[0]).partition(' (')[2].rstrip(')')} "
-            f"({counted(int(same.sum()), 'such pair')}). Drop duplicates, or use "
-            "a finer `time`."
+            f"({counted(int(same.sum()), 'such pair')}). {how}"
         )
     return order
 
