@@ -166,7 +166,8 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="all sizes: some hours")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
-    parser.add_argument("--methods", nargs="+", help="some of them, by the first column")
+    words = "lines with one of these words, such as 'AIRL, rows 50,000, p 5, steps 50,000'"
+    parser.add_argument("--lines", nargs="+", help=words)
     parser.add_argument("--runs", type=int, default=1, help="of each cell, other seeds")
     parser.add_argument("--seed", type=int, default=3001, help="of the first run")
     parser.add_argument("--limit", type=float, help="seconds for each process")
@@ -182,8 +183,11 @@ def main() -> None:
     for peer in PEERS:
         PEERS[peer] = getattr(asked, peer) or PEERS[peer]
     asked.limit = asked.limit or (FULL_LIMIT if asked.full else QUICK_LIMIT)
+    named = lambda cell: f"{cell.method}, {cell.title}"
     chosen = lambda cells: [
-        cell for cell in cells if not asked.methods or cell.method in asked.methods
+        cell
+        for cell in cells
+        if not asked.lines or any(words in named(cell) for words in asked.lines)
     ]
     steps = FULL_STEPS if asked.full else QUICK_STEPS
 

@@ -277,8 +277,8 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
             raise DataError(
                 f"`time` must be a number or a date, but {raw.describe_row(text[0])} has "
                 f"{plain(raw.time[text[0]])} ({counted(len(text), 'row')} in all). Text "
-                "sorts by characters ('10' before '9'): convert the column to integers or "
-                "dates."
+                "sorts by characters ('10' before '9'): convert the column to integers, or "
+                "to dates with pandas.to_datetime(column) or polars' column.str.to_date()."
             )
         _refuse_times_that_do_not_compare(raw.time)
     if raw.time.dtype.kind == "f":
