@@ -28,7 +28,7 @@ from deeppqr.worlds import KnownCostBus, PaperWorld, random_tabular
 
 FILE = Path(__file__).parent / "numbers.json"
 NEEDS_DATA = {"rust_group_4", "rust_nfxp"}
-SLOW = {"default_on_firms", "default_on_the_paper_world"}
+SLOW = {"default_on_firms", "default_on_the_paper_world", "paper_as_written"}
 
 
 def default_on_a_table() -> dict:
