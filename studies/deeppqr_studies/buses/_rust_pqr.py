@@ -33,11 +33,11 @@ REWARDS = [f"r({x})" for x in range(BINS)]
 SHOWN_BINS = (10, 20, 30, 40, 50, 60, 70)
 SHOWN_PRICES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.6)
 NOTES = (
-    "PQR: discount 0.9999, anchor replace with reward 0, policy a quadratic logit, the "
-    "rest by default; it never solves the agents' problem. RC and theta11: the "
-    "reward of keeping projected on 1 and -0.001 x, weighted by visits.\n"
-    "Errors of PQR: buses drawn with replacement; [ ] holds the middle 95 % of the draws. "
-    "Bands are uniform: 95 % of the drawn curves lie in them as a whole. The band of "
+    "PQR: the default at discount 0.9999, anchor replace with reward 0. RC and theta11: "
+    "the reward of keeping projected on 1 and -0.001 x, weighted by visits.\n"
+    "Errors of PQR: those of the fit; in [ ] those of the bootstrap, buses drawn with "
+    "replacement, and the middle 95 % of its draws. Bands are uniform: 95 % of the drawn "
+    "curves lie in them as a whole. The band of "
     "lines is that of the drawn rewards projected on RC - 0.001 theta11 x.\n"
     "Demand: replacements per bus and year in the long run, the agents' problem solved at "
     "each price with Rust's law of mileage, which is held fixed over draws. Prices "
@@ -195,10 +195,10 @@ def parameter_table(samples: list[Sample]) -> Table:
             published = printed[name]
             assert published.error is not None
             mine, rival = sample.rows["PQR"][name], sample.rows["NFXP"]
-            error, interval = MISSING, MISSING
+            error, interval = "", MISSING
             if len(sample.theta) > 1:
                 drawn = sample.theta[:, number]
-                error = f"({drawn.std(ddof=1):.3f})"
+                error = f" [{drawn.std(ddof=1):.3f}]"
                 low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
                 interval = f"[{low:.2f}, {high:.2f}]"
             lines.append(
@@ -206,17 +206,16 @@ def parameter_table(samples: list[Sample]) -> Table:
                     f"{sample.title}: {name}",
                     f"{published.value:.3f} ({published.error:.3f})",
                     f"{rival[name]:.3f} ({rival[f'{name} s.e.']:.3f})",
-                    f"{mine:.3f}",
-                    error,
+                    f"{mine:.3f} ({sample.rows['PQR'][f'{name} s.e.']:.3f}){error}",
                     interval,
                     f"{(mine - published.value) / published.error:+.2f}",
                 ]
             )
     title = (
         "RC and theta11 at discount 0.9999: estimate (s.e.; clustered by bus but for "
-        "Rust's); the last column in Rust's s.e."
+        "Rust's) [s.e. by the bootstrap]; the last column in Rust's s.e."
     )
-    columns = ["", "Rust", "NFXP", "PQR", "(s.e.)", "95 % of draws", "PQR - Rust"]
+    columns = ["", "Rust", "NFXP", "PQR", "95 % of draws", "PQR - Rust"]
     return Table(title, columns, lines)
 
 
