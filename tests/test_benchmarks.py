@@ -46,7 +46,7 @@ def test_our_half_prints_table_ix(peers, monkeypatch):
     assert [int((rises == rise).sum()) for rise in range(3)] == [1682, 2555, 55]
 
 
-@pytest.mark.parametrize("page", DOCS.rglob("*.md"), ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
 def test_tables_of_the_pages_are_those_of_the_files(page):
     """`python benchmarks/page_tables.py` writes them."""
     text = page.read_text(encoding="utf-8")
