@@ -99,11 +99,7 @@ def merged(name: str, folders: list[Path]) -> pl.DataFrame:
     """The documentation's rows of a study; new runs replace their methods' rows."""
     old = pl.read_csv(TABLES / f"{name}.csv", infer_schema_length=None)
     for folder in folders:
-        new = pl.read_csv(folder / "table.csv", infer_schema_length=None)
-        times = folder / "times.csv"
-        if times.exists() and "seconds" not in new.columns:
-            spent = pl.read_csv(times, infer_schema_length=None).select("task", "seconds")
-            new = new.join(spent, on="task", how="left", maintain_order="left")
+        new = _rows(folder)
         place = ["method", *(["world"] if "world" in new.columns else [])]
         again = new.select(place).unique()
         kept = old.join(again, on=place, how="anti", maintain_order="left")
@@ -114,6 +110,16 @@ def merged(name: str, folders: list[Path]) -> pl.DataFrame:
             *kept.columns, *(name for name in new.columns if name not in kept.columns)
         )
     return old
+
+
+def _rows(folder: Path) -> pl.DataFrame:
+    """The rows of a run, with seconds."""
+    new = pl.read_csv(folder / "table.csv", infer_schema_length=None)
+    times = folder / "times.csv"
+    if times.exists() and "seconds" not in new.columns:
+        spent = pl.read_csv(times, infer_schema_length=None).select("task", "seconds")
+        new = new.join(spent, on="task", how="left", maintain_order="left")
+    return new
 
 
 def write(name: str, frame: pl.DataFrame) -> None:
@@ -134,12 +140,20 @@ def write(name: str, frame: pl.DataFrame) -> None:
 
 
 def write_benchmarks(folders: list[Path]) -> None:
-    """Means whose rows are not kept."""
+    """Means on the benchmarks' page; rows are kept of the buses only."""
+    every = pl.concat([_rows(folder) for folder in folders], how="diagonal_relaxed")
+    path = TABLES / "bus-recovery.csv"
+    if path.exists():
+        old = pl.read_csv(path, infer_schema_length=None)
+        kept = old.join(every, on="task", how="anti", maintain_order="left")
+        every = pl.concat([every, kept], how="diagonal_relaxed")
+    with tempfile.TemporaryDirectory() as made:
+        STUDIES["reward-recovery"].report(every, Path(made))
+        tables, _ = read_summary(Path(made) / "summary.md")
     known = _plain(pl.read_csv(TABLES / f"{BENCHMARKS}.csv", infer_schema=False))["_table"]
-    for folder in folders:
-        tables, _ = read_summary(folder / "summary.md")
-        tables = [table for table in tables if SEEDS.sub("", table.title) in set(known)]
-        _replace_means(BENCHMARKS, tables, rows=True)
+    shown = [table for table in tables if SEEDS.sub("", table.title) in set(known)]
+    _replace_means(BENCHMARKS, shown, rows=True)
+    every.filter(pl.col("world") != "paper").write_csv(path)
 
 
 def write_printed(name: str, folder: Path) -> None:
