@@ -72,7 +72,7 @@ def test_a_line_is_projected_on_itself():
 
 def test_the_report_counts_failures_and_what_the_bands_hold(tmp_path):
     slopes = np.linspace(1.0, 3.0, 41)
-    drawn = [rows_of("draw", s, replicate=n) for n, s in enumerate(slopes)]
+    drawn = [rows_of("draw", s, replicate=n, converged=n > 1) for n, s in enumerate(slopes)]
     for row in drawn[:4]:
         row["r(50)"] += 1.0  # costs that are no line
     drawn.append({"sample": "4", "part": "failure", "replicate": 41, "note": "Trouble"})
@@ -80,6 +80,7 @@ def test_the_report_counts_failures_and_what_the_bands_hold(tmp_path):
     (sample,) = collect(frame)
     assert sample.failures == ["Trouble"]
     assert sample.num_bent == 4
+    assert (~sample.converged).sum() == 2
     # 39 of 41 curves, ordered as their slopes are: one is left out on either side.
     assert sample.line_demand_band is not None
     ends = 0.1 * np.outer(slopes[[1, -2]], 1 / np.array(PRICES))

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 import deeppqr
 
@@ -92,6 +92,7 @@ class Sample:
     rates: Float[np.ndarray, "draw price"]
     lines: Float[np.ndarray, "draw price"]
     """Demand if the reward is the line it is projected on."""
+    converged: Bool[np.ndarray, " draw"]
     failures: list[str]
 
     @property
@@ -163,6 +164,9 @@ def collect(frame: pl.DataFrame) -> list[Sample]:
                 keep=table(REWARDS),
                 rates=table(RATES),
                 lines=table(LINES),
+                converged=drawn["converged"].to_numpy()
+                if len(drawn)
+                else np.ones(0, dtype=bool),
                 failures=failed["note"].to_list() if "note" in part.columns else [],
             )
         )
@@ -229,10 +233,11 @@ def draw_table(samples: list[Sample]) -> Table:
             middle = [f"{value:.3f}" for value in np.median(sample.theta, axis=0)]
         tried, failed = str(drawn + len(sample.failures)), str(len(sample.failures))
         bent = str(sample.num_bent) if drawn else MISSING
+        short = str(int((~sample.converged).sum())) if drawn else MISSING
         seconds = [f"{sample.rows[part]['seconds']:.1f}" for part in ("PQR", "NFXP")]
-        lines.append([sample.title, tried, failed, bent, *middle, *seconds])
-    columns = ["", "replicates", "failed", "costs not a line", "median RC"]
-    columns += ["median theta11", "seconds PQR", "seconds NFXP"]
+        lines.append([sample.title, tried, failed, bent, short, *middle, *seconds])
+    columns = ["", "replicates", "failed", "costs not a line", "not converged"]
+    columns += ["median RC", "median theta11", "seconds PQR", "seconds NFXP"]
     title = "The bootstrap over buses, and the time of the first fit, compilation included"
     return Table(title, columns, lines)
 

@@ -60,19 +60,21 @@ def estimates(sample: str) -> list[dict[str, Any]]:
 def draws(sample: str, replicates: list[int]) -> list[dict[str, Any]]:
     """A row per replicate, as of PQR's estimate; failures say why."""
     panel, _, transition = _read(sample)
-    keep = panel.action_index("keep")
-    bins = np.arange(float(BINS))[:, None]
     found = deeppqr.bootstrap(
         model(),
         panel,
-        deeppqr.inference.RewardAt(bins, np.full(BINS, keep)),
+        keep_and_convergence,
         replicates=range(*replicates),
         seed=BOOTSTRAP_SEED,
-        estimate=np.zeros(BINS),
+        estimate=np.zeros(BINS + 1),
     )
     rows = [
-        {**row(sample, "draw", reward, panel, transition), "replicate": int(number)}
-        for number, reward in zip(found.replicates, found.draws, strict=True)
+        {
+            **row(sample, "draw", drawn[:BINS], panel, transition),
+            "replicate": int(number),
+            "converged": bool(drawn[BINS]),
+        }
+        for number, drawn in zip(found.replicates, found.draws, strict=True)
     ]
     return rows + [
         {
@@ -83,6 +85,13 @@ def draws(sample: str, replicates: list[int]) -> list[dict[str, Any]]:
         }
         for failure in found.failures
     ]
+
+
+def keep_and_convergence(fit: deeppqr.Fit) -> Float[np.ndarray, " entry"]:
+    """The reward of keeping in every bin, then whether the fit's rounds converged."""
+    bins = np.arange(float(BINS))[:, None]
+    keep = fit.reward(bins)[:, fit.actions.index("keep")]
+    return np.append(keep, "not converged" not in fit.stages["reward"])
 
 
 def model() -> deeppqr.PQR:
