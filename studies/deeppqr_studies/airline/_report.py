@@ -13,7 +13,7 @@ import deeppqr
 from .._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims
 from .._figures import open_figure
 from .._tables import MISSING, Table, write_markdown
-from ._findings import Findings, full_name, interval
+from ._findings import Findings, Market, full_name, interval
 from ._fits import COMPETITORS, POOLED
 from ._outline import LINES
 
@@ -293,7 +293,8 @@ def _competition_claims(found: Findings) -> list[Claim]:
 
 
 def draw_bars(found: Findings, folder: Path, method: str) -> None:
-    """A panel per carrier: its five most rewarding markets, with intervals."""
+    """A panel per carrier: its five most rewarding markets, with intervals, and with the
+    share of draws in which each is among the five."""
     name = f"top-markets-{method}"
     with open_figure(folder, name, len(found.carriers), height=2.1) as axes:
         for axis, carrier in zip(axes, found.carriers, strict=True):
@@ -305,10 +306,15 @@ def draw_bars(found: Findings, folder: Path, method: str) -> None:
                 ends = interval(market)
                 if ends:
                     axis.plot(ends, [at, at], color="0.2", linewidth=0.9)
-            axis.set_yticks(place, [market.name for market in best], fontsize=8)
+            axis.set_yticks(place, [_with_share(market) for market in best], fontsize=8)
             axis.axvline(0.0, color="0.6", linewidth=0.8)
             axis.set_title(deeppqr.datasets.CARRIERS[carrier])
             axis.set_xlabel("reward of serving")
+
+
+def _with_share(market: Market) -> str:
+    share = "" if market.top_share is None else f"  {market.top_share:.0%}"
+    return f"{market.name}{share}"
 
 
 def draw_map(found: Findings, folder: Path) -> None:
