@@ -53,7 +53,7 @@ def influences(fit, panel, asked):
     scenario = read_scenario(*told, **asked)
     compared = _Compared(setting, scenario, 5)
     before, after = setting.before(), setting.after(scenario)
-    law = LawError.of(setting, before)
+    law = LawError.of(setting)
     assert law is not None
     keys, pairs = compared.figures(before, after, law)
     direct = np.stack([new.by_law - old.by_law for old, new in pairs])
@@ -133,7 +133,7 @@ def test_what_was_given_has_no_error():
     panel = world.simulate(steps=800, units=20, seed=4)
     model = deeppqr.PQR(discount=0.8, anchor=0, transition=world.mdp.transition)
     setting = set_up(model.fit(panel), panel, None)
-    assert LawError.of(setting, setting.before()) is None
+    assert LawError.of(setting) is None
 
 
 def test_notes_say_what_is_counted(panel):
