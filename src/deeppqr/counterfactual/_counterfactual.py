@@ -100,7 +100,7 @@ def counterfactual(
     setting = set_up(fit, panel, encoded)
     compared = _Compared(setting, scenario, periods)
     before, after = setting.before(), setting.after(scenario)
-    law = LawError.of(setting, before)
+    law = LawError.of(setting)
     keys, pairs = compared.figures(before, after, law)
     sides = [side for old, new in pairs for side in (new, old)]
     gradients = [side.gradient for side in sides]
