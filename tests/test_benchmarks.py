@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 PEERS = Path(__file__).parents[1] / "benchmarks/bus_peers.py"
+DOCS = PEERS.parents[1] / "docs"
 
 pytestmark = pytest.mark.skipif(
     not PEERS.exists(), reason="benchmarks/ is in the repository, not in the sdist"
@@ -43,6 +44,13 @@ def test_our_half_prints_table_ix(peers, monkeypatch):
     assert "10.0750 (1.5816)   2.2930 (0.6384)" in peers.line(*cell, row, None)
     rises = peers.increments((4,))
     assert [int((rises == rise).sum()) for rise in range(3)] == [1682, 2555, 55]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_tables_of_the_pages_are_those_of_the_files(page):
+    """`python benchmarks/page_tables.py` writes them."""
+    text = page.read_text(encoding="utf-8")
+    assert load("page_tables").rewritten(text) == text
 
 
 def test_units_are_rusts(peers):

@@ -111,7 +111,7 @@ def known_cost_bus() -> dict:
 
 
 def rust_group_4() -> dict:
-    """PQR on Rust's buses as the study has it, and its projection."""
+    """PQR on Rust's buses, started at a quadratic logit, and its projection."""
     panel = datasets.bus((4,))
     model = deeppqr.PQR(discount=0.9999, anchor="replace", policy=Logit(degree=2))
     with warnings.catch_warnings():  # 33 replacements in 4,292 months

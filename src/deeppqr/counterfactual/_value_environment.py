@@ -16,6 +16,7 @@ from .._shapes import PerRow, States
 from ..law._moves import Moves
 from ..law._survival import Survival
 from ..law._transition import AbstractTransition
+from ..learners._chunks import in_chunks
 from ..reward._value_function import value_features
 from ..reward._value_problem import ValueProblem, pose_value_problem
 from ._environment import AbstractEnvironment, Solved
@@ -110,6 +111,27 @@ class ValueEnvironment(AbstractEnvironment):
         by_value = problem.weight[at] * (problem._drop @ passed_on)
         found[at] += prob[at] * by_value[:, None]
         return found
+
+    def response(self, prob, by):
+        problem = self.problem
+        problem.factor(prob)
+        gain = (prob * by).sum(axis=1)
+        value = problem.solve(gain[problem.valued, None])[:, 0]
+        return by + self.discount * problem.project(value)
+
+    def look_up(self, state):
+        return in_chunks(self.problem.features, state).astype(np.float64)
+
+    def value_at(self, solved, state):
+        del solved
+        return in_chunks(self.problem.value_function(None), state)[:, 0]
+
+    def onto_known(self, mass):
+        asked = self.problem.weight == 0
+        if not asked.any():
+            return mass
+        moved = cho_solve(self._gram, self._here[asked].T @ mass[asked])
+        return np.where(asked[:, None], 0.0, mass) + self._weighted @ moved
 
     def potential(self, action, earned):
         drop, gram = self._repeated(action)
