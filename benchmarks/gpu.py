@@ -2,7 +2,7 @@
 
     python benchmarks/gpu.py                      # 10^6 rows, 256 replicates, JAX's device
     python benchmarks/gpu.py --rows 1e4 --replicates 32 --units 100
-    python benchmarks/gpu.py --out gpu.csv        # the figures as a table
+    python benchmarks/gpu.py --precisions highest default --out gpu.csv
 
 The paper's world with five variables and five actions at scale 10, discount 0.9. The fit,
 its rows' look ahead and the compilation are timed apart from the replicates. A few
@@ -22,6 +22,7 @@ import numpy as np
 
 import deeppqr
 from deeppqr.inference._resample import draw_units
+from deeppqr.inference.warm import _sums as sums
 from deeppqr.inference.warm._refits import Refits
 from deeppqr.inference.warm._start import hold
 from deeppqr.worlds import PaperWorld
@@ -94,12 +95,40 @@ def run(refits: Refits, count: np.ndarray):
     return theta - refits.base.theta, done, found
 
 
+def parts(refits: Refits, units: int) -> None:
+    """Seconds of each sum over rows for one batch, apart."""
+    with jax.default_matmul_precision(refits.precision):
+        one = np.ones((units, refits.batch))
+        weights = jax.device_put(one.astype(np.float32), refits.device)
+        at = jax.device_put(refits._start(one), refits.device)
+        shared, block, valued = refits.shared, refits.value_block, refits.valued
+        error, prob, _ = sums.value_residual(block, shared, valued, at)
+        step = jnp.zeros_like(at.extra)
+        choices = lambda: [sums.choice_sums(b, shared, at, weights) for b in refits.blocks]
+        fitted = at._replace(**{n: getattr(at, n)[..., :1] for n in at._fields})
+        squares = lambda: [
+            sums.information(b, shared, fitted, weights) for b in refits.blocks
+        ]
+        named = {
+            "gradient, all rows": choices,
+            "information, all rows": squares,
+            "Bellman residual": lambda: sums.value_residual(block, shared, valued, at),
+            "normal equations": lambda: sums.normal_product(shared, valued, prob, step),
+            "spreading what is left, at rest": lambda: sums.spread(
+                block, shared, valued, at, error, prob, step
+            ),
+        }
+        for name, call in named.items():
+            say(f"one batch of {refits.batch}: {name}, ms", f"{1e3 * best_of(call, 3):.1f}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--rows", type=float, default=1e6)
     parser.add_argument("--units", type=float, default=10_000)
     parser.add_argument("--replicates", type=int, default=256)
     parser.add_argument("--check", type=int, default=4, help="replicates made on the CPU")
+    parser.add_argument("--precisions", nargs="+", default=PRECISIONS[:1])
     parser.add_argument("--device", help="cpu or gpu; by default JAX's own choice")
     parser.add_argument("--out", help="CSV file of the figures")
     asked = parser.parse_args()
@@ -118,12 +147,16 @@ def main() -> None:
     refits, seconds = timed(lambda: Refits(held, device=device))
     say("look ahead of all rows on the CPU, and to the device, s", f"{seconds:.1f}")
     say("coefficients, features", f"{len(held.fit.theta)}, {held.problem.features.width}")
-    say("the fit's own rounds continued move theta by, nats", f"{refits.base.gain.max():.1e}")
+    say(
+        "the fit's own rounds continued move theta by, nats",
+        f"{refits.base.gain.max():.1e}",
+    )
 
     numbers = range(asked.replicates)
     count = np.stack([draw_units(units, 0, number)[0] for number in numbers], axis=1)
+    parts(refits, units)
     errors = None
-    for precision in PRECISIONS if device.platform != "cpu" else PRECISIONS[:1]:
+    for precision in asked.precisions:
         here = refits.on(device, precision=precision)
         _, first = timed(lambda r=here: run(r, count[:, : r.batch]))
         (theta, done, found), seconds = timed(lambda r=here: run(r, count))
@@ -135,7 +168,10 @@ def main() -> None:
         moving = needed["bytes"] / limit["copy"] / 1e12
         say(f"{precision}: compilation, s", f"{max(first - each, 0):.1f}")
         say(f"{precision}: {asked.replicates} replicates, s", f"{seconds:.2f}")
-        say(f"{precision}: converged, rounds, value steps", f"{done.sum()}, {rounds}, {steps}")
+        say(
+            f"{precision}: converged, rounds, value steps",
+            f"{done.sum()}, {rounds}, {steps}",
+        )
         say(f"{precision}: TFLOP in products", f"{needed['flops'] / 1e12:.0f}")
         say(f"{precision}: TFLOP/s", f"{needed['flops'] / seconds / 1e12:.1f}")
         say(f"{precision}: s at the rate of large products", f"{floor:.2f}")
@@ -147,7 +183,10 @@ def main() -> None:
         say(f"{precision}: largest difference, standard errors", f"{worst:.1e} ({off:.1e})")
     inverse = np.linalg.inv(held.fit.information + np.diag(held.fit.diagonal))
     sampling = np.sqrt(np.diag(inverse @ held.fit.information @ inverse))
-    say("sd of draws over the likelihood's alone, median", f"{np.median(errors / sampling):.2f}")
+    say(
+        "sd of draws over the likelihood's alone, median",
+        f"{np.median(errors / sampling):.2f}",
+    )
     if asked.check and device.platform != "cpu":
         there = refits.on("cpu")
         few = count[:, : asked.check]

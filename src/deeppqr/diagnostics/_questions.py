@@ -90,7 +90,7 @@ class Questions:
         model = require_model(self)
         require_own_panel(self, panel)
         own = measure(statistic, self)
-        return bootstrap(model, panel, statistic, estimate=own, **options)
+        return bootstrap(model, panel, statistic, estimate=own, fit=self, **options)
 
     def identification(self: Any) -> str:
         """What is normalised, what the data say of the anchor, and which conclusions do

@@ -3,9 +3,9 @@ r"""How the learned law's expectations move when units are weighted anew, to fir
 With $t_i = V(s'_i) - E[V(s')|s_i,a_i]$ what the law did not foresee of the fit's value, and
 weights $w_i c_i$ in place of $w_i$, its expectation moves by the regression
 $$\delta(s,a) = x(s,a)'\,(X'WX + R)^{-1}\sum_i (c_i - 1)\,w_i\,x_i\,t_i$$
-on what the law itself fits: the pairs of a table, the columns and ridge of a regression, the
-leaves of a tree of resets, or the columns of a drift. An expectation of V is all that the
-reward's equations take from a law, so that its error is a change of the reward by
+on what the law itself fits: the pairs of a table, the columns and ridge of a regression,
+the leaves of a tree of resets, or the columns of a drift. An expectation of V is all that
+the reward's equations take from a law, so that its error is a change of the reward by
 $\gamma\delta$.
 """
 
@@ -44,9 +44,7 @@ class Surprises:
     value: PerRow
 
     @classmethod
-    def of(
-        cls, panel: Panel, law: AbstractTransition, value: ValueFunction
-    ) -> "Surprises":
+    def of(cls, panel: Panel, law: AbstractTransition, value: ValueFunction) -> "Surprises":
         steps, rows = Steps.of(panel), np.flatnonzero(panel.is_transition)
         after = steps.follow(lambda state: value(state)[:, :1])[:, 0]
         ahead = law.ahead(lambda state: value(state)[:, :1])
@@ -150,7 +148,9 @@ class ColumnShift(LawShift):
             for action in range(self.num_actions):
                 mine = told.action[rows] == action
                 found[action] += x[mine].T @ scaled[rows][mine]
-        return np.stack([cho_solve(f, part) for f, part in zip(self.factor, found)])
+        return np.stack(
+            [cho_solve(f, part) for f, part in zip(self.factor, found, strict=True)]
+        )
 
     def places(self, state):
         return in_chunks(self.columns, state)
@@ -220,9 +220,7 @@ def first_leaf(trees: BoostedTrees, inputs: np.ndarray) -> Codes:
     return found
 
 
-def law_shift(
-    panel: Panel, law: AbstractTransition, value: ValueFunction
-) -> LawShift:
+def law_shift(panel: Panel, law: AbstractTransition, value: ValueFunction) -> LawShift:
     """The regression that a law is, with what it did not foresee in its panel."""
     surprises, number = Surprises.of(panel, law, value), panel.num_actions
     if isinstance(law, Table):

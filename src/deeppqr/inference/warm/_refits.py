@@ -3,13 +3,13 @@ r"""Newton rounds of many replicates at once, from a fit to each one's own maxim
 With a replicate's weights w its coefficients solve
 $$\sum_i w_i\,Z_i'(1_{a_i} - \pi_\theta(s_i)) = \Lambda\theta,$$
 $\pi_\theta$ following from the reward, the replicate's law and the value that solves their
-Bellman equation. Z and the information's policy are the fit's: any Z gives moments that hold
-at the truth, and rounds end at the root whatever matrix they step with.
+Bellman equation. Z and the information's policy are the fit's: any Z gives moments that
+hold at the truth, and rounds end at the root whatever matrix they step with.
 """
 
 from collections.abc import Iterator
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -18,7 +18,7 @@ from jaxtyping import Bool, Float
 from scipy.linalg import cho_solve
 
 from ..._errors import DataError
-from ._start import Held, Posed, level_of_value, pose_rows
+from ._start import Held, Posed, level_of_value, pose_rows, posed
 from ._sums import (
     At,
     Block,
@@ -82,13 +82,8 @@ class Refits:
         self.batch = GPU_BATCH if on_gpu else CPU_BATCH
         self._rows = GPU_ROWS if on_gpu else CPU_ROWS
         problem = held.problem
-        self.shared = self._put(
-            Shared(
-                np.float32(held.agent.discount),
-                problem.landing.astype(np.float32),
-                held.fit.successor.astype(np.float32),
-            )
-        )
+        shared = (held.agent.discount, problem.landing, held.fit.successor)
+        self.shared: Shared = self._put(Shared(*_singles(shared)))
         self._load()
         self._gram = problem._gram
         self._left = problem.left.astype(np.float32)
@@ -96,8 +91,8 @@ class Refits:
         self.base = self._solve(every, self._start(every))
         if not self.base.converged.all():
             raise DataError(
-                "The fit is no place for warm refits to start: its own rounds, continued in "
-                f"single precision, still promise {self.base.gain.max():.2g} nats after "
+                "The fit is no place for warm refits to start: its own rounds, continued "
+                f"in single precision, promise {self.base.gain.max():.2g} nats more after "
                 f"{self.base.rounds} rounds. Leave `warm` out: then every replicate is a "
                 "fit from scratch."
             )
@@ -129,27 +124,27 @@ class Refits:
                 at = slice(rows.start + part.start, rows.start + part.stop)
                 self.blocks.append(self._put(_block(found, part, unit[at], weight[at])))
         if held.rows is not None:
-            from ._start import posed
-
             few = held.problem
-            none = np.zeros(len(few.action), np.int32), np.zeros(len(few.action), np.float32)
+            none = (
+                np.zeros(len(few.action), np.int32),
+                np.zeros(len(few.action), np.float32),
+            )
             self._load_value(posed(held, few), *none)
 
     def _load_value(self, found: Posed, unit: np.ndarray, weight: np.ndarray) -> None:
         problem = self.held.problem
         rows = np.arange(len(problem.action))[problem.valued]
         here = problem.here.astype(np.float32)
-        self.value_block = self._put(_block(found, slice(None), unit, weight))
-        self.valued = self._put(
-            Valued(
-                here,
-                level_of_value(self.held, found).astype(np.float32),
-                rows.astype(np.int32),
-                here[rows],
-                found.ahead[:, rows],
-                problem.weight[rows].astype(np.float32),
-            )
-        )
+        self.value_block: Block = self._put(_block(found, slice(None), unit, weight))
+        parts: list[Any] = [
+            here,
+            level_of_value(self.held, found).astype(np.float32),
+            rows.astype(np.int32),
+            here[rows],
+            found.ahead[:, rows],
+            problem.weight[rows].astype(np.float32),
+        ]
+        self.valued: Valued = self._put(Valued(*parts))
 
     def _start(self, count: np.ndarray) -> At:
         """The fit itself, or where its own rounds ended, in every replicate."""
@@ -161,7 +156,8 @@ class Refits:
         else:
             theta, extra, left = base.theta, base.extra, base.left
         each = [np.repeat(part, number, axis=1) for part in (theta, extra, left)]
-        return At(*(part.astype(np.float32) for part in each), law.astype(np.float32))
+        parts: list[Any] = [part.astype(np.float32) for part in [*each, law]]
+        return At(*parts)
 
     def replicates(self, count: Float[np.ndarray, "unit replicate"]) -> Iterator[Refit]:
         """Refits with units counted so often, in batches."""
@@ -184,7 +180,8 @@ class Refits:
             extra = start.extra.astype(np.float64)
             at, gain = self._put(start), np.full(count.shape[1], np.inf)
             rounds, steps, past = 0, 0, []
-            for rounds in range(1, MAX_ROUNDS + 1):
+            while rounds < MAX_ROUNDS:
+                rounds += 1
                 at, extra, taken = self._evaluate(at, theta, extra)
                 steps += taken
                 slope = self._gradient(at, weights)
@@ -211,7 +208,9 @@ class Refits:
         fitted = self._start(np.ones((self.held.num_units, 1)))
         at, total = self._put(fitted), 0.0
         for block in self.blocks:
-            total = total + np.asarray(information(block, self.shared, at, weights), np.float64)
+            total = total + np.asarray(
+                information(block, self.shared, at, weights), np.float64
+            )
         assert np.shape(total)[0] == number
         return total
 
@@ -224,7 +223,8 @@ class Refits:
         problem, fit = self.held.problem, self.held.fit
         total = float(problem.weight[problem.valued].sum())
         enough, taken = VALUE_TOL * (1 - self.held.agent.discount), 0
-        for taken in range(1, VALUE_STEPS + 1):
+        while taken < VALUE_STEPS:
+            taken += 1
             error, prob, back = value_residual(
                 self.value_block, self.shared, self.valued, at
             )
@@ -299,24 +299,19 @@ def chosen_device(device: Any) -> Any:
         ) from problem
 
 
-def _block(found: Posed, rows: slice, unit: np.ndarray, weight: np.ndarray) -> Block:
-    return Block(
-        found.slope[:, rows],
-        found.ahead[:, rows],
-        found.near[:, rows],
-        found.share[:, rows],
-        found.reset[:, rows],
-        found.q[:, rows],
-        found.action[rows],
-        unit,
-        weight,
-        found.pair[:, rows] if found.pair.shape[1] else found.pair,
-        found.column[rows],
-    )
+def _block(found: Posed, rows: slice, unit: np.ndarray, weight: np.ndarray) -> Any:
+    by_action = found.slope, found.ahead, found.near, found.share, found.reset, found.q
+    pair = found.pair[:, rows] if found.pair.shape[1] else found.pair
+    parts: list[Any] = [part[:, rows] for part in by_action]
+    parts += [found.action[rows], unit, weight, pair, found.column[rows]]
+    return Block(*parts)
+
+
+def _singles(parts: Any) -> list[Any]:
+    return [np.asarray(part, np.float32) for part in parts]
 
 
 def _first(refit: Refit, number: int) -> Refit:
-    arrays = (refit.theta, refit.extra, refit.left, refit.law, refit.gain)
-    return Refit(*(part[..., :number] for part in arrays), refit.rounds, refit.steps)
-
-
+    """The first replicates of a batch."""
+    names = ("theta", "extra", "left", "law", "gain")
+    return replace(refit, **{name: getattr(refit, name)[..., :number] for name in names})

@@ -45,6 +45,8 @@ class Held:
     """By which held-out decisions shrink the penalised coefficients."""
     problem: ValueProblem
     """The rows that the value is found on, at rest at the fit's coefficients."""
+    value: tuple[np.ndarray, np.ndarray]
+    """The estimate's value as `ValueFunction` has it: weights, and what they leave."""
     rows: "Rows | None"
     """All rows, where the problem's are some of them."""
     membership: "Membership"
@@ -52,13 +54,9 @@ class Held:
     num_units: int
 
     @property
-    def note(self) -> str:
-        """What replicates hold fixed."""
-        return (
-            "warm refits from the fit: units' weights, coefficients, value, policy and, to "
-            "first order, the law are new; terms, penalties, the value's features and the "
-            "places where actions lead are the fit's"
-        )
+    def shrinkage(self) -> np.ndarray:
+        """What each coefficient is multiplied by in the estimate."""
+        return np.where(self.fit.basis.group >= 0, self.factor, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +70,7 @@ class Rows:
 
 @dataclass(frozen=True, eq=False)
 class Membership:
-    """Whose decisions the rows are: a unit each, or sums over units where rows are pooled."""
+    """Whose decisions the rows are: one unit's, or several units' where they are pooled."""
 
     unit: Codes
     weight: PerRow
@@ -92,9 +90,9 @@ def hold(model: "PQR", panel: Panel) -> Held:
     _, estimator = model._stages(core, anchor)
     if not isinstance(estimator, Joint) or core.space is not None:
         raise DataError(
-            "Warm refits start from a default fit of finitely many actions, but this model's "
-            f"reward is estimated by {type(estimator).__name__}. Leave `warm` out: then "
-            "every replicate is a fit from scratch."
+            "Warm refits start from a default fit of finitely many actions, but this "
+            f"model's reward is estimated by {type(estimator).__name__}. Leave `warm` out: "
+            "then every replicate is a fit from scratch."
         )
     seen: list = []
     key, _, _ = jr.split(jr.key(model.seed), 3)
@@ -120,6 +118,7 @@ def hold(model: "PQR", panel: Panel) -> Held:
                 "then every replicate is a fit from scratch."
             )
         problem, fit = found.problem, found.fit
+        value = _value(task, problem, fit, held_out.factor)
         _settle(problem, fit)
         shift = law_shift(core, task.learned.law, problem.value_function(None))
     decisions, rows, whole = task.decisions, None, core
@@ -140,20 +139,38 @@ def hold(model: "PQR", panel: Panel) -> Held:
     size = len(membership.unit) * core.num_actions * problem.features.width
     if size > MAX_NUMBERS:
         raise DataError(
-            f"Warm refits hold what the actions of all {len(membership.unit):,} decisions "
-            f"lead to, which takes {size * 4 / 1e9:,.0f} GB here; {MAX_NUMBERS * 4 / 1e9:.0f} "
-            "GB is the most. Refit a panel of some of the units."
+            f"Warm refits hold where the actions of all {len(membership.unit):,} decisions "
+            f"lead, which takes {size * 4 / 1e9:,.0f} GB here, and "
+            f"{MAX_NUMBERS * 4 / 1e9:.0f} GB is the most. Refit a panel of some units."
         )
     return Held(
         task.agent,
         fit,
         held_out.factor,
         problem,
+        value,
         rows,
         membership,
         shift,
         whole.num_units,
     )
+
+
+def _value(task: Any, problem: ValueProblem, fit: Fitted, factor: float):
+    """The value of the estimate, whose coefficients may be shrunk."""
+    kept = problem.q, problem.left, problem.value_weight
+    if factor < 1:
+        theta = np.where(fit.basis.group >= 0, factor, 1.0) * fit.theta
+        columns = problem.columns(fit.basis)
+        reward = problem.default + fit.basis.combine(columns, theta)
+        problem.evaluate(reward, rounds=SETTLING, tol=1e-5)
+    weights = [problem.value_weight]
+    if not task.anchor_reward.is_zero:
+        earned = task.anchor_reward(problem.state)
+        weights.append(problem.weights_of_repeating(task.anchor, earned))
+    found = np.stack(weights, axis=1), problem.left
+    problem.q, problem.left, problem.value_weight = kept
+    return found
 
 
 def _settle(problem: ValueProblem, fit: Fitted) -> None:

@@ -2,8 +2,8 @@
 
 A replicate is a column: coefficients theta, weights of the value's features and what they
 leave are kept as differences from the fit, which float32 holds to more digits than a
-replicate needs. Rows are in blocks that are summed in float32; sums of blocks are added, and
-systems solved, in float64 by whoever calls.
+replicate needs. Rows are in blocks that are summed in float32; sums of blocks are added,
+and systems solved, in float64 by whoever calls.
 """
 
 from typing import NamedTuple
