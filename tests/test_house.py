@@ -76,7 +76,7 @@ def sizes():
         ("exported names", 150),
         ("imports in functions", 110),
         ("largest folder", 20),
-        ("longest file", 450),
+        ("longest file", 460),
     ],
 )
 def test_sizes_stay_within_their_limits(sizes, figure, limit):

@@ -161,7 +161,8 @@ class ValueProblem:
         ridge = np.full(number, (1.0 - self.discount) ** 2)
         ridge[0] = 0.0
         ridge += 1e-10 * np.diag(gram).max() + 1e-10 * np.diag(gram)
-        self._drop, self._gram = drop, cho_factor(gram + np.diag(ridge), lower=True)
+        self._drop, self._ridge = drop, ridge
+        self._gram = cho_factor(gram + np.diag(ridge), lower=True)
 
     @property
     def valued(self) -> slice:
