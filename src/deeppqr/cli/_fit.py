@@ -36,9 +36,9 @@ EXAMPLES = """\
   deeppqr fit decisions.csv --state wear --action action --unit owner --time month \\
       --anchor repair --anchor-reward -1 --discount 0.9 --out run/
   deeppqr fit --config deeppqr.toml --out runs/{date} --strict     # every week
-  deeppqr fit doses.csv --state age pain --action dose --action-range 0 10 --atom 0 \
+  deeppqr fit doses.csv --state age pain --action dose --action-range 0 10 --atom 0 \\
       --unit patient --time day --anchor 0 --discount 0.95 --out run/  # amounts
-  deeppqr fit "decisions/*.parquet" --state wear --action action --unit owner \
+  deeppqr fit "decisions/*.parquet" --state wear --action action --unit owner \\
       --time month --anchor repair --discount 0.9 --out run/  # larger than memory
 """
 

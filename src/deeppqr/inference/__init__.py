@@ -14,5 +14,7 @@ from ._one_step import OneStep as OneStep
 from ._one_step import one_step as one_step
 from ._projection import Projection as Projection
 from ._projection import project as project
+from ._ranking import Ranking as Ranking
+from ._ranking import rank as rank
 from ._resample import RewardAt as RewardAt
 from ._simulation_check import simulation_check as simulation_check

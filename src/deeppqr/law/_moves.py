@@ -12,11 +12,13 @@ places where the step can lead: f need not be approximated as a function of s ag
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from itertools import permutations
 
 import jax.random as jr
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.special import ndtri
 
 from .._shapes import PerRow, States
 from .._stored import stored
@@ -409,8 +411,9 @@ def _drift(columns, deviation, weight, size, drift: Ridges) -> np.ndarray:
 def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.ndarray]:
     """A few deviations that represent all, and their probabilities.
 
-    All distinct ones if they are few; along a line the middles of seven equal parts; else
-    two points on each principal axis, which have the mean and covariance of all.
+    All distinct ones if they are few; along a line the middles of seven equal parts; in a
+    few dimensions two points on each principal axis, which have the mean and covariance of
+    all; in many, points in which every variable has a law close to its own.
     """
     # Rounded, because differences such as 0.3 - 0.2 come out in several last digits.
     rounded, at = np.unique(deviation.round(9), axis=0, return_inverse=True)
@@ -425,8 +428,10 @@ def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.nda
     variance, axes = np.linalg.eigh((scaled * weight[:, None]).T @ scaled / weight.sum())
     variance, axes = variance[::-1], axes[:, ::-1]
     held = np.cumsum(variance) / variance.sum()
-    number = min(MAX_AXES, int(np.searchsorted(held, 0.95)) + 1)
-    if number == 1:
+    number = int(np.searchsorted(held, 0.95)) + 1
+    if number > MAX_AXES:
+        points = _balanced(scaled, weight)
+    elif number == 1:
         along = scaled @ axes[:, 0]
         order = np.argsort(along)
         share = np.cumsum(weight[order]) - 0.5 * weight[order]
@@ -439,3 +444,41 @@ def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.nda
         reach = np.sqrt(number * variance[:number])[:, None] * axes[:, :number].T
         points = np.concatenate([reach, -reach])
     return mean + points * size, np.full(len(points), 1 / len(points))
+
+
+def _balanced(scaled: np.ndarray, weight: PerRow) -> np.ndarray:
+    """Points whose every coordinate takes the means of equal parts of that variable.
+
+    Functions of one variable have nearly their expectation, whatever the number of
+    variables: a Latin hypercube, its ranks arranged for the correlations as by Iman and
+    Conover (1982).
+    """
+    spread = np.sqrt(np.average(scaled**2, axis=0, weights=weight))
+    moments = (scaled * weight[:, None]).T @ scaled / weight.sum()
+    correlation = moments / np.outer(spread, spread).clip(1e-12)
+    root = np.linalg.cholesky(0.999 * correlation + 0.001 * np.eye(len(spread)))
+    drawn = ndtri((_spread_ranks(len(spread)) + 0.5) / MAX_OUTCOMES)
+    ranks = np.argsort(np.argsort(drawn @ root.T, axis=0), axis=0)
+    points = np.empty(ranks.shape)
+    for place, column in enumerate(scaled.T):
+        order = np.argsort(column, kind="stable")
+        # The mean of a part is the slope of the total over that part.
+        share = np.concatenate([[0.0], np.cumsum(weight[order])])
+        total = np.concatenate([[0.0], np.cumsum((weight * column)[order])])
+        ends = np.linspace(0.0, share[-1], MAX_OUTCOMES + 1)
+        middles = np.diff(np.interp(ends, share, total)) * MAX_OUTCOMES / share[-1]
+        middles *= spread[place] / max(middles.std(), 1e-12)
+        points[:, place] = middles[ranks[:, place]]
+    return points
+
+
+@cache
+def _spread_ranks(dim: int) -> np.ndarray:
+    """Orders of the points, one for each variable, as little correlated as can be."""
+    every = np.array(list(permutations(range(MAX_OUTCOMES))))
+    centred = every - every.mean(axis=1, keepdims=True)
+    chosen, crossed = [0], np.outer(centred[0], centred[0])
+    for _ in range(1, dim):
+        chosen.append(int(((centred @ crossed) * centred).sum(axis=1).argmin()))
+        crossed += np.outer(centred[chosen[-1]], centred[chosen[-1]])
+    return every[chosen].T
