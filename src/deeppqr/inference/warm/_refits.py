@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from scipy.linalg import cho_solve
 
 from ..._errors import DataError
@@ -159,7 +159,7 @@ class Refits:
         parts: list[Any] = [part.astype(np.float32) for part in [*each, law]]
         return At(*parts)
 
-    def replicates(self, count: Float[np.ndarray, "unit replicate"]) -> Iterator[Refit]:
+    def replicates(self, count: Num[np.ndarray, "unit replicate"]) -> Iterator[Refit]:
         """Refits with units counted so often, in batches."""
         for first in range(0, count.shape[1], self.batch):
             part = np.asarray(count[:, first : first + self.batch], dtype=np.float64)
@@ -174,10 +174,9 @@ class Refits:
         fit = self.held.fit
         with jax.default_matmul_precision(self.precision):
             weights = self._put(self.held.membership.count(count))
-            shown = self.held.membership.count(np.ones((len(count), 1)))
-            system = self._information(weights, shown) + np.diag(fit.diagonal)
-            theta = start.theta.astype(np.float64)
-            extra = start.extra.astype(np.float64)
+            system = self._information(weights) + np.diag(fit.diagonal)
+            theta = np.asarray(start.theta, np.float64)
+            extra = np.asarray(start.extra, np.float64)
             at, gain = self._put(start), np.full(count.shape[1], np.inf)
             rounds, steps, past = 0, 0, []
             while rounds < MAX_ROUNDS:
@@ -203,22 +202,16 @@ class Refits:
         size = np.sqrt(np.maximum(size, 0.0) / self.held.membership.weight.sum())
         return step * np.minimum(1.0, MAX_CHANGE / np.maximum(size, 1e-12))
 
-    def _information(self, weights: Any, shown: np.ndarray) -> np.ndarray:
-        number = weights.shape[1]
-        fitted = self._start(np.ones((self.held.num_units, 1)))
-        at, total = self._put(fitted), 0.0
-        for block in self.blocks:
-            total = total + np.asarray(
-                information(block, self.shared, at, weights), np.float64
-            )
-        assert np.shape(total)[0] == number
-        return total
+    def _information(self, weights: Any) -> np.ndarray:
+        at = self._put(self._start(np.ones((self.held.num_units, 1))))
+        found = [information(block, self.shared, at, weights) for block in self.blocks]
+        return np.sum([np.asarray(part, np.float64) for part in found], axis=0)
 
     def _gradient(self, at: At, weights: Any) -> np.ndarray:
         found = [choice_sums(block, self.shared, at, weights)[0] for block in self.blocks]
         return np.sum([np.asarray(part, np.float64) for part in found], axis=0)
 
-    def _evaluate(self, at: At, theta: np.ndarray, extra: np.ndarray):
+    def _evaluate(self, at: At, theta: np.ndarray, extra: np.ndarray) -> tuple:
         """Policy iteration until the value's weights rest."""
         problem, fit = self.held.problem, self.held.fit
         total = float(problem.weight[problem.valued].sum())
