@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int, Num
+from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
 from ..._shapes import Codes, PerRow, States
@@ -93,22 +94,21 @@ class PairShift(LawShift):
 
     surprises: Surprises
     groups: "TablePairs | TreeLeaves"
+    taken: Int[np.ndarray, " step"]
+    """The group of each step."""
     mass: Float[np.ndarray, " group"]
 
     @classmethod
     def of(cls, surprises: Surprises, groups: "TablePairs | TreeLeaves") -> "PairShift":
         taken = groups.of_taken(surprises.state, surprises.action)
         mass = np.bincount(taken, surprises.weight, groups.count)
-        return cls(surprises, groups, mass)
+        return cls(surprises, groups, taken, mass)
 
     def coefficients(self, count):
-        told = self.surprises
-        taken = self.groups.of_taken(told.state, told.action)
-        total = np.zeros((self.groups.count, count.shape[1]))
-        order = np.argsort(taken, kind="stable")
-        found, first = np.unique(taken[order], return_index=True)
-        if len(found):
-            total[found] = np.add.reduceat(told.scaled(count)[order], first, axis=0)
+        shape = (self.groups.count, len(self.taken))
+        place = (self.taken, np.arange(len(self.taken)))
+        members = sparse.csr_array((np.ones(len(self.taken), np.float32), place), shape)
+        total = np.asarray(members @ self.surprises.scaled(count), np.float64)
         return total / np.maximum(self.mass, 1e-300)[:, None]
 
     def places(self, state):

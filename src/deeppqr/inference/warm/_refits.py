@@ -38,6 +38,8 @@ MAX_ROUNDS = 12
 # Steps of the value in a round; the mean squared Bellman residual that is left, as a share
 # of what a period of a discount leaves, at which they end.
 VALUE_STEPS, VALUE_TOL = 8, 1e-4
+# A step that is left as large a share of the last one as this ends them too.
+STALLED = 0.7
 # Conjugate gradients for one policy end once its equations' residual is this share of what
 # it was: the next policy moves it again.
 GRADIENT_STEPS, IMPROVED = 10, 0.1
@@ -88,7 +90,8 @@ class Refits:
         self._gram = problem._gram
         self._left = problem.left.astype(np.float32)
         every = np.ones((held.num_units, 1))
-        self.base = self._solve(every, self._start(every))
+        self._still = self._start(every)
+        self.base = self._solve(every, self._still)
         if not self.base.converged.all():
             raise DataError(
                 "The fit is no place for warm refits to start: its own rounds, continued "
@@ -203,7 +206,7 @@ class Refits:
         return step * np.minimum(1.0, MAX_CHANGE / np.maximum(size, 1e-12))
 
     def _information(self, weights: Any) -> np.ndarray:
-        at = self._put(self._start(np.ones((self.held.num_units, 1))))
+        at = self._put(self._still)
         found = [information(block, self.shared, at, weights) for block in self.blocks]
         return np.sum([np.asarray(part, np.float64) for part in found], axis=0)
 
@@ -216,19 +219,23 @@ class Refits:
         problem, fit = self.held.problem, self.held.fit
         total = float(problem.weight[problem.valued].sum())
         enough, taken = VALUE_TOL * (1 - self.held.agent.discount), 0
+        before = np.inf
         while taken < VALUE_STEPS:
             taken += 1
             error, prob, back = value_residual(
                 self.value_block, self.shared, self.valued, at
             )
-            moved = problem.value_weight[:, None] + fit.successor @ theta + extra
-            back = np.asarray(back, np.float64) - problem._ridge[:, None] * moved
+            weight = problem.value_weight[:, None] + fit.successor @ theta + extra
+            back = np.asarray(back, np.float64) - problem._ridge[:, None] * weight
             step, size = self._improve(prob, back)
             extra, light = extra + step, self._put(step.astype(np.float32))
             known = self.value_block, self.shared, self.valued
             at = spread(*known, at, error, prob, light)
-            if np.sqrt(size.max() / total) < enough:
+            moved = np.sqrt(size.max(initial=0.0) / total)
+            # Where it no longer falls what is left is single precision's rounding.
+            if moved < enough or moved > STALLED * before:
                 break
+            before = moved
         return at, extra, taken
 
     def _improve(self, prob: Any, back: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
