@@ -6,13 +6,15 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction
+from ..inference._fitted_law import law_is_learned
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
 from ..report._interval import check_level, normal_interval
 from ._answer import AtStates, Counterfactual, Figure
+from ._law_error import LawError
 from ._measures import REWARD, Measure, measure
 from ._normalisation import bounds, depends, statement
-from ._problem import Posed, Setting, law_is_learned, set_up
+from ._problem import Posed, Setting, set_up
 from ._scenario import Scenario, read_scenario
 from ._support import seen_support
 from ._uncertainty import NO_ERRORS, covariance_of
@@ -42,9 +44,9 @@ def counterfactual(
 
     The problem is solved again with the fit's rewards: by Newton's method where states are
     few, on the features of the fitted value elsewhere. Standard errors are by the delta
-    method, through the policy that follows from the changed rewards. They treat the law of
-    the next state as known where it follows from the change, and count what estimating it
-    does to the rewards.
+    method, through the policy that follows from the changed rewards. With the panel that
+    was fitted they count the error of a learned law, too; without it only what that does
+    to the rewards.
 
     Parameters
     ----------
@@ -98,9 +100,15 @@ def counterfactual(
     setting = set_up(fit, panel, encoded)
     compared = _Compared(setting, scenario, periods)
     before, after = setting.before(), setting.after(scenario)
-    keys, pairs = compared.figures(before, after)
-    gradients = [part for pair in pairs for part in (pair[1].gradient, pair[0].gradient)]
-    both, how = covariance_of(fit, setting.state, gradients)
+    law = LawError.of(setting)
+    keys, pairs = compared.figures(before, after, law)
+    sides = [side for old, new in pairs for side in (new, old)]
+    gradients = [side.gradient for side in sides]
+    if law is None:
+        both, how = covariance_of(fit, setting.state, gradients)
+    else:
+        direct = np.stack([side.by_law for side in sides])
+        both, how = law.covariance(gradients, direct, before), "delta method"
     # Odd rows are before, even ones after; the change is their difference.
     to_change = np.kron(np.eye(len(keys)), [[1.0, -1.0]])
     covariance = to_change @ both @ to_change.T
@@ -144,15 +152,15 @@ def counterfactual(
         _at(setting, after, scenario.labels),
         seen_support(fit.seen, asked),
         statement(scenario, fit.anchor),
-        tuple(_notes(setting, before, how)),
+        tuple(_notes(setting, before, how, counted=law is not None)),
     )
 
 
 class _Sided:
     """A figure of one problem: its value and gradient by the fit's rewards."""
 
-    def __init__(self, value: float, gradient: PerAction):
-        self.value, self.gradient = value, gradient
+    def __init__(self, value: float, gradient: PerAction, by_law: np.ndarray):
+        self.value, self.gradient, self.by_law = value, gradient, by_law
 
 
 class _Compared:
@@ -164,20 +172,16 @@ class _Compared:
         # The long run is compared where there is one before and after.
         self.long_run = not (setting.environment.ends() or environment.ends())
 
-    def figures(self, before: Posed, after: Posed):
+    def figures(self, before: Posed, after: Posed, law: LawError | None = None):
         """Keys, and for each the figure before and after."""
         labels, number = self.setting.fit.actions, len(self.setting.fit.actions)
-        old = {
-            key(each, labels): _Sided(each.value, each.by_reward)
-            for each in self._of(before)
-        }
-        new = {
-            key(each, self.scenario.labels): _Sided(
-                each.value, self.scenario.to_old(each.by_reward, number)
-            )
-            for each in self._of(after)
-        }
-        none = _Sided(0.0, np.zeros_like(self.setting.reward))
+        count = 0 if law is None else law.count
+        same = lambda by_reward: by_reward
+        back = lambda by_reward: self.scenario.to_old(by_reward, number)
+        old = self._of(before, labels, same, law and law.sequels(before, None), count)
+        told = law and law.sequels(after, self.scenario)
+        new = self._of(after, self.scenario.labels, back, told, count)
+        none = _Sided(0.0, np.zeros_like(self.setting.reward), np.zeros(count))
         keys = list(dict.fromkeys([*old, *new]))
         # Shares of added actions after those of the others of the same horizon.
         spans = list(dict.fromkeys(horizon for horizon, _, _ in keys))
@@ -193,10 +197,22 @@ class _Compared:
         values = np.array([new.value - old.value for old, new in pairs])
         return values, [new.gradient - old.gradient for old, new in pairs]
 
-    def _of(self, posed: Posed) -> list[Measure]:
+    def _of(
+        self, posed: Posed, labels: tuple[Any, ...], back, sequels: Any, count: int
+    ) -> dict[Key, _Sided]:
+        """One problem's figures by their names."""
         told: dict[str, Any] = {"periods": self.periods, "long_run": self.long_run}
         told["transfers"] = self.scenario.transfer is not None
-        return list(measure(posed, self.setting.fit.temperature, **told))
+        found = measure(posed, self.setting.fit.temperature, sequels=sequels, **told)
+        nothing = np.zeros(count)
+        return {
+            key(each, labels): _Sided(
+                each.value,
+                back(each.by_reward),
+                nothing if sequels is None else each.by_law,
+            )
+            for each in found
+        }
 
 
 def key(each: Measure, labels: tuple[Any, ...]) -> Key:
@@ -211,10 +227,11 @@ def _at(setting: Setting, posed: Posed, labels: tuple[Any, ...]) -> AtStates:
     return AtStates(labels, posed.prob[rows], posed.reward[rows], value)
 
 
-def _notes(setting: Setting, before: Posed, how: str):
+def _notes(setting: Setting, before: Posed, how: str, *, counted: bool):
     """What the answer rests on."""
-    yield f"Standard errors: {how}."
-    if how != NO_ERRORS and law_is_learned(setting.law):
+    with_law = ", the law's part clustered by unit" if counted else ""
+    yield f"Standard errors: {how}{with_law}."
+    if not counted and how != NO_ERRORS and law_is_learned(setting.law):
         yield (
             "The errors of the learned law are left out, but for what they do to the "
             "rewards."

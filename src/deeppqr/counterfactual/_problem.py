@@ -7,20 +7,17 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
-from ..anchor._known import KnownTransition, resolve_transition
-from ..law._choice import learn_transition
+from ..anchor._known import KnownTransition
+from ..inference._fitted_law import AnyLaw, find_law
 from ..law._table import Table
-from ..law._transition import AbstractTransition, Steps
+from ..law._transition import AbstractTransition
 from ..learners._smooth_basis import SmoothBasis
 from ..mdp._law import Law
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ..reward._joint_reward import JointReward
-from ..reward._table import LawReward, TableReward
-from ..reward._temperature import AffineReward
 from ._environment import AbstractEnvironment, Flow, Solved, TabularEnvironment
 from ._laws import (
-    AnyLaw,
     ChosenLaws,
     Edited,
     EditedLaw,
@@ -80,6 +77,9 @@ class Setting:
     reward: PerAction
     """Of the fit, at the nodes."""
     environment: AbstractEnvironment
+    panel: Panel | None = None
+    panel_row: np.ndarray | None = None
+    """The panel's row that each of the first nodes is, where states are continuous."""
 
     def before(self) -> Posed:
         return self.posed(self.environment, self.reward, np.zeros_like(self.reward))
@@ -180,7 +180,7 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     if len(asked) == 0:
         raise DataError("`states` must hold one state at least, but it is empty.")
     mass = np.ones(len(asked)) if mass is None else mass
-    cells = None
+    cells = panel_row = None
     if isinstance(law, KnownTransition):
         cells, moves = law.cells, listed_moves(law.probability)
     elif isinstance(law, Table):
@@ -193,7 +193,8 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     else:
         known = fit.seen.state if panel is None else panel.state
         # Every so many rows, so that all units are among them.
-        known = known[:: max(1, -(-len(known) // NODES))]
+        panel_row = np.arange(len(known))[:: max(1, -(-len(known) // NODES))]
+        known = known[panel_row]
         if states is None:
             every = max(1, -(-len(asked) // NODES))
             mass, asked = mass[::every], asked[::every]
@@ -226,34 +227,18 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
             "so the problem cannot be solved again. The default reward has one everywhere."
         )
     return Setting(
-        fit, law, cells, state, weight, start / start.sum(), at, reward, environment
+        fit,
+        law,
+        cells,
+        state,
+        weight,
+        start / start.sum(),
+        at,
+        reward,
+        environment,
+        panel,
+        panel_row,
     )
-
-
-def find_law(fit: "Fit", panel: Panel | None) -> AnyLaw:
-    """Where actions lead, as the fit has it, or as it is learned from the panel again."""
-    reward = fit.reward_function
-    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
-    if isinstance(bare, LawReward):
-        return bare.transition
-    if isinstance(bare, (JointReward, TableReward)) and bare.law is not None:
-        return bare.law
-    given = None if fit.model is None else fit.model.transition
-    if panel is None:
-        raise DataError(
-            "This fit does not hold where its actions lead: give the panel it was made "
-            "from, as in fit.counterfactual(panel, ...)."
-        )
-    if given is not None:
-        return resolve_transition(given, panel)
-    if isinstance(bare, TableReward):
-        return Table(bare.cells, Steps.of(panel).pooled())
-    return learn_transition(panel).law
-
-
-def law_is_learned(law: AnyLaw) -> bool:
-    """Whether a law was estimated from a panel; others are given and hold no error."""
-    return not isinstance(law, (KnownTransition, Law))
 
 
 def _as_expectations(law: AnyLaw, fit: "Fit") -> AbstractTransition:

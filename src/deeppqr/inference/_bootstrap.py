@@ -214,7 +214,7 @@ def bootstrap(
     """
     require_panel(panel, amounts=True)
     check_seed(seed)
-    numbers = _numbers(replicates)
+    numbers = numbers_of(replicates)
     if panel.num_units < MIN_UNITS:
         raise DataError(
             "The bootstrap draws whole units, and this panel has a single one. Cut its "
@@ -234,7 +234,7 @@ def bootstrap(
         return _collect(
             np.asarray(estimate, dtype=np.float64), found, seed, _names(statistic, panel)
         )
-    chosen = _executor(workers, executor)
+    chosen = executor_of(workers, executor)
     task = _Replicate(model, panel, statistic, seed, copies=not takes_weights(model))
     found = sorted(_run(task, numbers, chosen), key=lambda one: one[0])
     names = _names(statistic, panel)
@@ -387,7 +387,7 @@ def takes_weights(model: "PQR") -> bool:
     )
 
 
-def _executor(workers: Any, executor: str | Executor | None) -> Executor:
+def executor_of(workers: Any, executor: str | Executor | None) -> Executor:
     if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
         raise DataError(
             f"`workers` must be a number of processes, 1 or more, but it is {workers!r}."
@@ -436,7 +436,7 @@ def _run(
     return found
 
 
-def _numbers(replicates: Any) -> list[int]:
+def numbers_of(replicates: Any) -> list[int]:
     listed = replicates
     if isinstance(replicates, (int, np.integer)) and not isinstance(replicates, bool):
         listed = range(int(replicates))

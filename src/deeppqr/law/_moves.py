@@ -22,19 +22,12 @@ from .._shapes import PerRow, States
 from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..learners._chunks import in_chunks
-from ..learners._ridges import Ridges, penalised_least_squares
-from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
+from ..learners._ridges import Ridges
+from ..mdp._simulate import draw
+from ._transition import AbstractAhead, AbstractSampledTransition, StateFunction, Steps
+from ._typical_steps import learn_action
 
 MOVES, RESETS, ENDS = 0, 1, 2
-# Deviations beyond six median absolute deviations (four standard deviations of a normal
-# variable), and beyond twice the range of the middle eight tenths, are resets. The second
-# rule is for variables on a coarse grid, whose median deviation can be far too small.
-OUTLYING, OUTLYING_RANGE = 6.0, 2.0
-# A smaller share of them beside continuous noise is taken for its tail.
-MIN_RESETS = 0.003
-# Deviations that represent all, and so evaluations of f per action: all distinct ones up
-# to eight, otherwise points that have their mean and covariance.
-MAX_OUTCOMES, LINE_OUTCOMES, MAX_AXES = 8, 7, 4
 MAX_LANDINGS = 4_000  # evaluations of f for the mean over resets; more add no accuracy
 # Places at which a function is evaluated at once: 90 MB with the value's 270 features.
 PLACES_AT_ONCE = 40_000
@@ -44,7 +37,7 @@ HELD_OUT, MAX_JUDGED = 5, 20_000
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Moves(AbstractTransition):
+class Moves(AbstractSampledTransition):
     """Typical steps with their deviations, resets and ends."""
 
     keeps: Float[np.ndarray, "action state_feature"]
@@ -81,7 +74,7 @@ class Moves(AbstractTransition):
         found = []
         for action in range(number):
             rows = np.flatnonzero((steps.action == action) & ~steps.ends)
-            one = _learn_action(
+            one = learn_action(
                 steps.state[rows], steps.next_state[rows], steps.weight[rows], drift, bounds
             )
             resets[rows] = one.resets
@@ -224,10 +217,37 @@ class Moves(AbstractTransition):
         weight = chance[:, :, MOVES, None] * self.probability[acts]
         return Places(places, weight, chance[:, :, RESETS])
 
+    def survival(self, state, action):
+        found = np.empty(len(state))
+        for one in np.unique(action):
+            rows = action == one
+            found[rows] = 1 - self.chances(state[rows], acts=np.array([one]))[:, 0, ENDS]
+        return found
+
+    def land(self, state, action, rng):
+        # The few outcomes that expectations are taken over: what is drawn then has this
+        # law exactly, and not one that only shares its mean and covariance.
+        found = np.empty((len(state), state.shape[1]))
+        for one in np.unique(action):
+            rows = np.flatnonzero(action == one)
+            places = self.outcomes(state[rows], np.array([one]))
+            chance = np.concatenate([places.weight[:, 0], places.reset], axis=1)
+            picked = draw(chance, rng)
+            moves = picked < places.weight.shape[2]
+            at = np.where(moves, picked, 0)
+            found[rows] = places.states[np.arange(len(rows)), 0, at]
+            if not moves.all():
+                point = rng.integers(len(self._landing), size=int((~moves).sum()))
+                found[rows[~moves]] = self._landing[point]
+        return found
+
     def ahead(self, function: StateFunction) -> "MovedAhead":
-        # Without resets the mean has weight zero; any state of the right width will do.
-        places = self.landing if len(self.landing) else self.low[None]
-        return MovedAhead(self, function, in_chunks(function, places).mean(axis=0))
+        return MovedAhead(self, function, in_chunks(function, self._landing).mean(axis=0))
+
+    @property
+    def _landing(self) -> States:
+        # Without resets their chance is next to zero; any state of the right width will do.
+        return self.landing if len(self.landing) else self.low[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,50 +308,6 @@ class MovedAhead(AbstractAhead):
         return places.expect(self.function(places.flat), self.landed)
 
 
-@dataclass(frozen=True, eq=False)
-class _ActionSteps:
-    """What one action does to the state."""
-
-    keeps: np.ndarray
-    step: np.ndarray
-    weight: np.ndarray
-    deviation: np.ndarray
-    probability: np.ndarray
-    resets: np.ndarray
-
-
-def _learn_action(here: States, there: States, weight: PerRow, drift: Ridges, bounds):
-    """Typical steps of one action: a move or a draw for each variable, and its drift."""
-    dim, number = here.shape[1], len(here)
-    smooth = np.zeros((drift.width, dim))
-    if weight.sum() <= 0:  # the action always ends the process
-        none = np.zeros(dim)
-        return _ActionSteps(none, none, smooth, np.zeros((1, dim)), np.ones(1), weight > 0)
-    # Medians and mean absolute deviations: resets are outliers and must not count.
-    moved, fresh = np.median(there - here, axis=0), np.median(there, axis=0)
-    keeps = np.abs(there - here - moved).mean(axis=0) < np.abs(there - fresh).mean(axis=0)
-    step = np.where(keeps, moved, fresh)
-    deviation = there - np.clip(keeps * here + step, *bounds)
-    # Steps without noise have a limit of zero; the second term is for rounding.
-    size = np.abs(there).max(axis=0, initial=1.0)
-    outlies, noisy = _outlying(deviation, size)
-    columns = drift(here)
-    if number < 3 * drift.width:
-        columns[:, drift.linear :] = 0.0
-    for attempt in range(2):
-        if outlies.mean() > 0.5 or (noisy and outlies.mean() < MIN_RESETS):
-            outlies = np.zeros(number, dtype=bool)
-        inside = ~outlies & (weight > 0)
-        smooth = _drift(columns[inside], deviation[inside], weight[inside], size, drift)
-        if attempt == 1 or not (outlies.any() and smooth.any()):
-            break
-        # A drift may explain what looked like resets.
-        outlies &= _outlying(deviation - columns @ smooth, size)[0]
-    left = (deviation - columns @ smooth)[inside]
-    found, chance = _outcomes(left, weight[inside])
-    return _ActionSteps(keeps.astype(float), step, smooth, found, chance, outlies)
-
-
 def _range(places: States, otherwise: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
     """The smallest and largest of each column; of no rows, the given ones."""
     if len(places) == 0:
@@ -346,68 +322,3 @@ def _spaced_by_weight(state: States, weight: PerRow) -> np.ndarray:
     share = np.cumsum(weight) / weight.sum()
     at = np.searchsorted(share, (np.arange(MAX_LANDINGS) + 0.5) / MAX_LANDINGS)
     return state[np.minimum(at, len(state) - 1)]
-
-
-def _outlying(deviation: States, size: np.ndarray) -> tuple[np.ndarray, bool]:
-    """Rows in which a variable is too far from its typical step, and whether any varies."""
-    distance = np.abs(deviation)
-    low, high = np.quantile(deviation, [0.1, 0.9], axis=0)
-    limit = np.maximum(
-        OUTLYING * np.median(distance, axis=0), OUTLYING_RANGE * (high - low)
-    )
-    outlies = np.any(distance > limit + 1e-9 * size, axis=1)
-    return outlies, bool((limit > 1e-8 * size).any())
-
-
-def _drift(columns, deviation, weight, size, drift: Ridges) -> np.ndarray:
-    """Coefficients of the smooth part of the steps; zero for variables without one."""
-    found = np.zeros((drift.width, deviation.shape[1]))
-    varies = np.flatnonzero(deviation.std(axis=0) > 1e-9 * size)
-    number, dim = len(deviation), deviation.shape[1]
-    if len(varies) == 0 or number <= 4 * (1 + dim):
-        return found
-    target = deviation[:, varies]
-    fitted = penalised_least_squares(columns, target, weight, drift.linear)
-    left = ((target - columns @ fitted) ** 2 * weight[:, None]).sum(axis=0)
-    mean = np.average(target, axis=0, weights=weight)
-    whole = ((target - mean) ** 2 * weight[:, None]).sum(axis=0)
-    # Schwarz's criterion with about as many coefficients as the drift uses.
-    gain = number * (np.log(whole) - np.log(np.maximum(left, 1e-300)))
-    used = gain > (dim + 5) * np.log(number)
-    found[:, varies[used]] = fitted[:, used]
-    return found
-
-
-def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.ndarray]:
-    """A few deviations that represent all, and their probabilities.
-
-    All distinct ones if they are few; along a line the middles of seven equal parts; else
-    two points on each principal axis, which have the mean and covariance of all.
-    """
-    # Rounded, because differences such as 0.3 - 0.2 come out in several last digits.
-    rounded, at = np.unique(deviation.round(9), axis=0, return_inverse=True)
-    if len(rounded) <= MAX_OUTCOMES:
-        chance = np.bincount(at.reshape(-1), weight, len(rounded))
-        return rounded, chance / chance.sum()
-    mean = np.average(deviation, axis=0, weights=weight)
-    centred = deviation - mean
-    size = np.sqrt(np.average(centred**2, axis=0, weights=weight))
-    size = np.where(size > 0, size, 1.0)
-    scaled = centred / size
-    variance, axes = np.linalg.eigh((scaled * weight[:, None]).T @ scaled / weight.sum())
-    variance, axes = variance[::-1], axes[:, ::-1]
-    held = np.cumsum(variance) / variance.sum()
-    number = min(MAX_AXES, int(np.searchsorted(held, 0.95)) + 1)
-    if number == 1:
-        along = scaled @ axes[:, 0]
-        order = np.argsort(along)
-        share = np.cumsum(weight[order]) - 0.5 * weight[order]
-        parts = (np.arange(LINE_OUTCOMES) + 0.5) / LINE_OUTCOMES * weight.sum()
-        middles = np.interp(parts, share, along[order])
-        size_along = np.sqrt(variance[0])
-        middles = (middles - middles.mean()) * size_along / max(middles.std(), 1e-12)
-        points = middles[:, None] * axes[:, 0]
-    else:
-        reach = np.sqrt(number * variance[:number])[:, None] * axes[:, :number].T
-        points = np.concatenate([reach, -reach])
-    return mean + points * size, np.full(len(points), 1 / len(points))

@@ -372,7 +372,7 @@ class _Task:
             direction = fit.basis.steepest(few, fit.theta)
             slope = fit.basis.slope_along(few, fit.theta, direction)
         told = {"surface": surface, "direction": direction, "slope": slope}
-        basis = self.basis(sample, curved=True, **told)
+        basis = self.basis(sample, curved=True, shared=True, **told)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
         theta = carry_over_coefficients(basis, fit, sample)
@@ -414,7 +414,7 @@ class _Task:
             earned = self.anchor_reward(problem.state)
             known = problem.weights_of_repeating(self.anchor, earned)
         ahead = self.learned.law.ahead(problem.value_function(known))
-        covariance = coefficient_covariance(
+        covariance, posterior = coefficient_covariance(
             panel, self.decisions, found.rows, problem, fit, self.everyone
         )
         reward = JointReward(
@@ -428,6 +428,7 @@ class _Task:
             self.discount,
             self.temperature,
             self.learned.law.kept(),
+            posterior,
         )
         if len(found.rows) == len(panel) and not self.decisions.pooled:
             reward.keep(panel.state, self._continuations(problem, known))
