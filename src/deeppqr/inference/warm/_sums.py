@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 # Relative change at which what is left of V is spread, and repetitions at most: those of
 # the fit.
-SPREAD_TOL, SPREAD_STEPS = 2e-4, 300
+SPREAD_TOL, SPREAD_STEPS = 1e-3, 300
 # Numbers in the rows' matrices of products of which the information is a sum.
 PRODUCT_NUMBERS = 16_000_000
 
