@@ -147,7 +147,7 @@ def keep(path: Path, rows: list[dict]) -> None:
 
     new = pl.DataFrame(rows, infer_schema_length=None)
     if path.exists():
-        old = pl.read_csv(path, infer_schema_length=None, missing_utf8_is_empty_string=True)
+        old = pl.read_csv(path, infer_schema_length=None)
         place = ["section", "method", "cell"]
         kept = old.join(new, on=place, how="anti", maintain_order="left")
         new = pl.concat([kept, new], how="diagonal_relaxed")

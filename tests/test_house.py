@@ -72,11 +72,11 @@ def sizes():
 @pytest.mark.parametrize(
     ("figure", "limit"),
     [
-        ("lines", 40_000),
+        ("lines", 43_000),
         ("exported names", 150),
-        ("imports in functions", 110),
+        ("imports in functions", 120),
         ("largest folder", 20),
-        ("longest file", 450),
+        ("longest file", 460),
     ],
 )
 def test_sizes_stay_within_their_limits(sizes, figure, limit):

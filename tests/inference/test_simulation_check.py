@@ -167,17 +167,17 @@ def test_coverage_has_an_error_where_all_are_covered():
 
 def test_a_stopped_check_goes_on(bus, tmp_path):
     fit, panel = bus
-    whole = fit.simulation_check(panel, replicates=3)
+    whole = fit.simulation_check(panel, replicates=2)
     out = tmp_path / "check.csv"
     fit.simulation_check(panel, replicates=[1], out=out)
     written = out.read_text()
     assert len(written.splitlines()) == 3
-    joined = fit.simulation_check(panel, replicates=3, out=out)
+    joined = fit.simulation_check(panel, replicates=2, out=out)
     np.testing.assert_array_equal(joined.draws, whole.draws)
     np.testing.assert_array_equal(joined.covered, whole.covered)
     assert out.read_text().splitlines()[0] == written.splitlines()[0]
-    parts = [fit.simulation_check(panel, replicates=[i]) for i in (2, 0, 1)]
-    np.testing.assert_array_equal(parts[0].join(parts[1]).join(parts[2]).draws, whole.draws)
+    parts = [fit.simulation_check(panel, replicates=[i], out=out) for i in (1, 0)]
+    np.testing.assert_array_equal(parts[0].join(parts[1]).draws, whole.draws)
     with pytest.raises(DataError, match="different replicates"):
         parts[0].join(parts[0])
 

@@ -88,10 +88,6 @@ class AbstractEnvironment(ABC):
     def value_at(self, solved: Solved, state: States) -> PerRow:
         """V at other states, of the problem solved last."""
 
-    def onto_known(self, mass: PerAction) -> PerAction:
-        """Mass on nodes that stand for no decision, moved to those that do."""
-        return mass
-
     @abstractmethod
     def potential(self, action: int, earned: PerRow) -> PerRow:
         """What `earned` adds up to, discounted, if one action is taken for ever."""

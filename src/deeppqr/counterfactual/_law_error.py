@@ -4,7 +4,8 @@ A figure moves with the law by
 $$dF = \sum_{s,a} \gamma\,G(s,a)\,dE[V(s')|s,a] + \sum_{s,a} m(s,a)\,dE[h(s')|s,a],$$
 G its gradient by the reward, as what follows an action counts like a reward; m how often
 (s,a) is met, and h what is still to come. The sequels that were seen are draws from the
-law: one of (s,a) moves $E[f(s')|s,a]$ by $f(s') - E[f(s')|s,a]$ over the number of them.
+law: one of (s,a) moves $E[f(s')|s,a]$ by $f(s') - E[f(s')|s,a]$ over the number of them
+where states are few, and elsewhere as a ridge regression on the law's columns would.
 The fit's reward moves with the law, too, and partly undoes this: choices were seen, and the
 reward must explain them under whatever law. Both are added up for each cluster.
 """
@@ -18,6 +19,8 @@ from jaxtyping import Float
 from .._shapes import Codes, Mask, PerAction, PerRow, States
 from .._uncertainty import CoefficientUncertainty, counted_influence
 from ..inference._fitted_law import law_is_learned
+from ..law._regression import RIDGE, Regression
+from ..learners._basis import penalty
 from ..panel._clusters import Clusters, clustered_covariance
 from ..reward._joint_reward import JointReward
 from ..reward._table import TableReward
@@ -38,8 +41,7 @@ class Sequels:
     node: Codes
     column: Codes
     """Of the environment's actions."""
-    weight: PerRow
-    """One over the number of draws from the same state and action."""
+    spread: "Spread"
     ends: Mask
     basis: Any
     """The environment's basis at the next states."""
@@ -48,15 +50,13 @@ class Sequels:
     cluster: Codes
     count: int
 
-    def pick(self, mass: Float[np.ndarray, "node action"]) -> PerRow:
-        return self.posed.environment.onto_known(mass)[self.node, self.column]
-
     def carried(
         self, mass: Float[np.ndarray, "node action"], to_go: np.ndarray, ahead: np.ndarray
     ) -> Float[np.ndarray, "sequel column"]:
         """m(s,a) {h(s') - E[h(s')|s,a]} with h given by its weights."""
         landed = np.where(self.ends[:, None], 0.0, self.basis @ to_go)
-        return self.pick(mass)[:, None] * (landed - ahead[self.node, self.column])
+        weight = self.spread(mass, self.node, self.column)
+        return weight[:, None] * (landed - ahead[self.node, self.column])
 
     def moved(
         self,
@@ -66,8 +66,46 @@ class Sequels:
     ) -> Float[np.ndarray, " cluster"]:
         """What each cluster moves a figure by."""
         discount = temperature * self.posed.environment.discount
-        both = discount * self.pick(by_reward) * self.surprise + carried
-        return np.bincount(self.cluster, self.weight * both, self.count)
+        weight = self.spread(by_reward, self.node, self.column)
+        both = discount * weight * self.surprise + carried
+        return np.bincount(self.cluster, both, self.count)
+
+
+@dataclass(frozen=True, eq=False)
+class Spread:
+    """From mass on pairs of node and action to weights of the sequels seen there."""
+
+    weight: PerRow
+    """Of each sequel; with few states over the sum of its pair's."""
+    columns: Float[np.ndarray, "node law_column"] | None
+    """What the law is linear in at the nodes; None where states are few."""
+    inverse: tuple[np.ndarray, ...]
+    """For each action of the environment that of its sequels' Gram matrix."""
+
+    @classmethod
+    def of(cls, columns: Any, node: Codes, column: Codes, weight: PerRow, ridge: float):
+        number = int(column.max(initial=-1)) + 1
+        if columns is None:
+            return cls(weight, None, ())
+        found = []
+        for one in range(number):
+            rows = column == one
+            part = columns[node[rows]]
+            gram = part.T @ (part * weight[rows, None]) + penalty(part.shape[1], ridge)
+            found.append(np.linalg.pinv(gram, hermitian=True))
+        return cls(weight, columns, tuple(found))
+
+    def __call__(
+        self, mass: Float[np.ndarray, "node action"], node: Codes, column: Codes
+    ) -> Float[np.ndarray, " sequel"]:
+        if self.columns is None:
+            return self.weight * mass[node, column]
+        found = np.zeros(len(node))
+        for one, inverse in enumerate(self.inverse):
+            rows = np.flatnonzero(column == one)
+            along = inverse @ (self.columns.T @ mass[:, one])
+            found[rows] = self.columns[node[rows]] @ along
+        return self.weight * found
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +116,8 @@ class LawError:
     action: Codes
     node: Codes
     weight: PerRow
+    columns: Float[np.ndarray, "node law_column"] | None
+    """What the law is linear in at the nodes; None where states are few."""
     next_state: States
     ends: Mask
     cluster: Codes
@@ -88,7 +128,7 @@ class LawError:
     """Of the sequels that the law was learned from."""
 
     @classmethod
-    def of(cls, setting: "Setting", before: "Posed") -> "LawError | None":
+    def of(cls, setting: "Setting") -> "LawError | None":
         """None where the law has no error, or none that is known."""
         fit, bare, panel = setting.fit, _bare(setting.fit), setting.panel
         joint = isinstance(bare, JointReward) and bare.posterior is not None
@@ -109,14 +149,13 @@ class LawError:
             weight = panel.weight[rows] / mass[node, panel.action[rows]]
             every = setting.cells.require(panel.state)
             decisions = np.bincount(every, panel.weight, len(setting.cells))
-            share = 1.0
+            share, columns = 1.0, None
         else:
             every = setting.panel_row
             assert every is not None
             at = np.flatnonzero(usable[every])
             rows, node = every[at], at
-            prob = before.prob[node, panel.action[rows]]
-            weight = panel.weight[rows] / np.maximum(prob, 1e-9)
+            weight, columns = panel.weight[rows], _law_columns(setting.law, setting.state)
             decisions = np.zeros(len(setting.state))
             decisions[: len(every)] = panel.weight[every] * (total / len(every))
             share = len(rows) / max(int(usable.sum()), 1)
@@ -127,6 +166,7 @@ class LawError:
             panel.action[rows],
             node,
             weight,
+            columns,
             after,
             ends,
             clusters.code[rows],
@@ -166,7 +206,7 @@ class LawError:
             posed,
             node,
             column,
-            self.weight[row],
+            Spread.of(self.columns, node, column, self.weight[row], RIDGE * self.share),
             ends,
             environment.look_up(after),
             landed - ahead,
@@ -228,6 +268,11 @@ class LawError:
         known = ~np.asarray(np.isnan(parts).any(axis=0))[pairs]
         weight = np.where(known, pull, 0.0).reshape(len(pull), -1)
         return weight @ np.nan_to_num(parts[:, pairs.ravel()]).T
+
+
+def _law_columns(law: Any, state: States) -> np.ndarray:
+    """Of a regression its own features; of moves those that their drifts may use."""
+    return law.features(state) if isinstance(law, Regression) else law.drift(state)
 
 
 def _bare(fit: "Fit") -> Any:

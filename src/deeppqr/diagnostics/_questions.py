@@ -91,7 +91,7 @@ class Questions:
         model = require_model(self)
         require_own_panel(self, panel)
         own = measure(statistic, self)
-        return bootstrap(model, panel, statistic, estimate=own, **options)
+        return bootstrap(model, panel, statistic, estimate=own, fit=self, **options)
 
     def simulate(self: Any, panel: Panel, *, seed: int = 0) -> Panel:
         """Decisions of agents with this reward, by the fit's policy and law.

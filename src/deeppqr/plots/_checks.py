@@ -74,7 +74,8 @@ def plot_policy(fit: "Fit", actions: Any, ax: Any, new: NewAxes) -> Any:
     axis.set_ylabel("share in the data")
     words = "tenths of the states; 95 % intervals, clustered by unit"
     more = left_out(fit, shown, actions)
-    axis.set_title(f"Policy against the data\n({'; '.join(filter(None, [words, more]))})")
+    title = f"Policy against the data\n({'; '.join(filter(None, [words, more]))})"
+    axis.set_title(title, wrap=True)
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return given_back(axes)
 

@@ -132,10 +132,12 @@ class Joint(AbstractRewardEstimator):
         discount: float,
         temperature: float,
         everyone: AllRows | None = None,
+        watch: Callable[[Any, Any, HeldOut], None] | None = None,
     ) -> tuple[RewardFit, AnchorSolution]:
         """The reward with the value that follows from it, started at a policy.
 
-        Where the panel is a part of larger data the last step is one on all rows.
+        Where the panel is a part of larger data the last step is one on all rows. `watch`
+        is shown what was found where, and how it was judged: replicates start from it.
         """
         with track("Reward and value", 6) as progress:
             progress.advance(note="where actions lead")
@@ -157,6 +159,8 @@ class Joint(AbstractRewardEstimator):
             progress.advance(note="held-out decisions")
             held_out = judge(found.problem, found.fit, task.decisions.fold[found.rows])
             tell("held out", verdict(held_out.scores, held_out.factor))
+            if watch is not None:
+                watch(task, found, held_out)
             if held_out.factor < 1:
                 found = task.shrunk(found, held_out)
             progress.advance(note="standard errors")
@@ -221,8 +225,9 @@ class _Task:
     def pose(self, rows: np.ndarray, features: ValueFeatures):
         """The value's problem at some of the decisions."""
         part = self.decisions
-        at = part.state[rows], part.action[rows], part.weight[rows]
-        return self.agent.pose(*at, features)
+        return self.agent.pose(
+            part.state[rows], part.action[rows], part.weight[rows], features
+        )
 
     def value_features(self, state: States, rows: int, direction=None) -> ValueFeatures:
         """Features scaled on some states, to be used on so many rows."""
