@@ -233,11 +233,18 @@ def draw_table(samples: list[Sample]) -> Table:
             middle = [f"{value:.3f}" for value in np.median(sample.theta, axis=0)]
         tried, failed = str(drawn + len(sample.failures)), str(len(sample.failures))
         bent = str(sample.num_bent) if drawn else MISSING
-        short = str(int((~sample.converged).sum())) if drawn else MISSING
+        short, spread = MISSING, [MISSING] * 2
+        if drawn:
+            short = str(int((~sample.converged).sum()))
+        if sample.converged.sum() > 1:
+            ended = sample.theta[sample.converged]
+            spread = [f"{error:.3f}" for error in ended.std(axis=0, ddof=1)]
         seconds = [f"{sample.rows[part]['seconds']:.1f}" for part in ("PQR", "NFXP")]
+        middle += spread
         lines.append([sample.title, tried, failed, bent, short, *middle, *seconds])
     columns = ["", "replicates", "failed", "costs not a line", "not converged"]
-    columns += ["median RC", "median theta11", "seconds PQR", "seconds NFXP"]
+    columns += ["median RC", "median theta11", "s.e. RC, converged"]
+    columns += ["s.e. theta11, converged", "seconds PQR", "seconds NFXP"]
     title = "The bootstrap over buses, and the time of the first fit, compilation included"
     return Table(title, columns, lines)
 
