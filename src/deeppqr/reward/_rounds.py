@@ -187,7 +187,12 @@ def maximise(
             break
         size = np.sqrt(max(step @ information @ step, 0.0) / total)
         length = min(1.0, MAX_CHANGE / max(size, 1e-12))
-        now = problem.log_likelihood() - 0.5 * diagonal @ theta**2
+        explained = problem.log_likelihood()
+        now = explained - 0.5 * diagonal @ theta**2
+        # Penalties were just chosen anew. Where one has become large, obeying it gains more
+        # than any likelihood could lose: that may fall by no more than a nat for each
+        # coefficient, which is what those that are not needed had gained.
+        least = explained - len(theta)
         before = problem.q, problem.left, problem.value_weight
         light = problem.discount * (successor @ step)
         change = basis.combine(columns, step) + problem.project(light)
@@ -198,8 +203,9 @@ def maximise(
             # Where the step should lead: the value's error is then of second order.
             problem.q = problem.q + length * change
             problem.evaluate(reward(moved), rounds=POLICY_ROUNDS)
-            gained = problem.log_likelihood() - 0.5 * diagonal @ moved**2 - now
-            accepted = gained > 1e-4 * length * slope
+            explained = problem.log_likelihood()
+            gained = explained - 0.5 * diagonal @ moved**2 - now
+            accepted = gained > 1e-4 * length * slope and explained > least
             length /= 2
         if not accepted:
             problem.q, problem.left, problem.value_weight = before
