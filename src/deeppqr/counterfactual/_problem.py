@@ -1,6 +1,7 @@
 """The agents' problem before and after a change, posed on the same states."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -51,8 +52,9 @@ class Posed:
     solved: Solved
     start: PerRow
 
-    @property
+    @cached_property
     def prob(self) -> PerAction:
+        # One array: environments keep the factors of the policy asked for last.
         return np.exp(self.solved.log_prob)
 
     @property

@@ -89,6 +89,7 @@ class ValueEnvironment(AbstractEnvironment):
         problem = self.problem
         problem.q = reward if start is None else start
         problem.evaluate(reward, rounds=ROUNDS, tol=TOL)
+        self.__dict__.pop("_factored", None)
         return Solved.of(problem.q)
 
     def follow(self, weight):
@@ -106,7 +107,7 @@ class ValueEnvironment(AbstractEnvironment):
 
     def reward_gradient(self, prob, by_q):
         problem = self.problem
-        problem.factor(prob)
+        self._factor(prob)
         later = problem.discount * self.collect(by_q)
         passed_on = cho_solve(problem._gram, later.astype(np.float64))
         found = by_q.copy()
@@ -117,10 +118,16 @@ class ValueEnvironment(AbstractEnvironment):
 
     def response(self, prob, by):
         problem = self.problem
-        problem.factor(prob)
+        self._factor(prob)
         gain = (prob * by).sum(axis=1)
         value = problem.solve(gain[problem.valued, None])[:, 0]
         return by + self.discount * problem.project(value)
+
+    def _factor(self, prob) -> None:
+        """The value's equation under a policy, unless it is the very one of before."""
+        if self.__dict__.get("_factored") is not prob:
+            self.problem.factor(prob)
+            self.__dict__["_factored"] = prob
 
     def look_up(self, state):
         return in_chunks(self.problem.features, state).astype(np.float64)
