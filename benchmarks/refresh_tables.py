@@ -291,6 +291,10 @@ def _replace_means(file: str, tables: list[Printed], *, rows: bool = False) -> N
     every = pl.concat([there, seconds, kept]).sort(
         pl.col("column") == "given", maintain_order=True
     )
+    # One title for old and new rows of a table, with the new number of seeds.
+    titles = dict(new.select("_table", "table").unique().iter_rows())
+    title = pl.col("_table").replace_strict(titles, default=pl.col("table"))
+    every = every.with_columns(title.alias("table"))
     # Tables in the order they had, new ones last, and rows in that of the new ones.
     for name in ("_row", "_table"):
         first = old[name] if name == "_table" or rows else new[name]
