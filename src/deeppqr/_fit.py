@@ -334,7 +334,6 @@ class Fit(Questions):
             return changed_states(self, panel, change, **options)
         from .counterfactual._counterfactual import counterfactual
 
-        self._require_finite("Counterfactuals of changed problems")
         if panel is not None and not isinstance(panel, Panel):
             options, panel = {"states": panel, **options}, None
         return counterfactual(self, panel, **options)

@@ -259,6 +259,7 @@ class _Task:
             self.anchor_reward,
             self.discount,
             self.temperature,
+            self.learned.law.kept(),
         )
         if len(found.rows) == len(panel):
             reward.keep(panel.state, problem.continuations(known))

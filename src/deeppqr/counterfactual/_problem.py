@@ -18,6 +18,7 @@ from ..panel._panel import Panel
 from ..reward._joint_reward import JointReward
 from ..reward._table import LawReward, TableReward
 from ..reward._temperature import AffineReward
+from ._amount_environment import AmountEnvironment
 from ._environment import AbstractEnvironment, Flow, Solved, TabularEnvironment
 from ._laws import (
     AnyLaw,
@@ -104,6 +105,10 @@ class Setting:
     def changed_environment(self, scenario: Scenario) -> AbstractEnvironment:
         if isinstance(self.environment, TabularEnvironment):
             return self._changed_table(scenario)
+        if isinstance(self.environment, AmountEnvironment):
+            follows = [each.follows for each in scenario.available]
+            known = [code for code in follows if code is not None]
+            return self.environment.with_nodes(known, scenario.discount)
         assert isinstance(self.environment, ValueEnvironment)
         own = any(each.law is not None for each in scenario.available)
         if not (own or scenario.changes_law):
@@ -173,48 +178,27 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     fit kept of it.
     """
     law = find_law(fit, panel)
-    asked, mass = states, None
-    if asked is None:
-        asked = fit.seen.state if panel is None else panel.state
-        mass = None if panel is None else panel.weight
-    if len(asked) == 0:
-        raise DataError("`states` must hold one state at least, but it is empty.")
-    mass = np.ones(len(asked)) if mass is None else mass
     cells = None
     if isinstance(law, KnownTransition):
         cells, moves = law.cells, listed_moves(law.probability)
     elif isinstance(law, Table):
         cells, moves = law.cells, counted_moves(law, fit.actions)
     if cells is not None:
+        asked, mass = _asked(fit, panel, states)
         at = cells.require(asked)
         start = np.bincount(at, mass, len(cells))
+        start = start / start.sum()
         environment = TabularEnvironment(cells.states, moves, fit.discount)
         state, weight = cells.states, np.ones(len(cells))
     else:
-        known = fit.seen.state if panel is None else panel.state
-        # Every so many rows, so that all units are among them.
-        known = known[:: max(1, -(-len(known) // NODES))]
-        if states is None:
-            every = max(1, -(-len(asked) // NODES))
-            mass, asked = mass[::every], asked[::every]
-            state, weight, at = known, np.ones(len(known)), np.arange(len(known))
-        elif len(states) > MOST_ASKED:
-            raise DataError(
-                f"`states` has {len(states):,} rows, but {MOST_ASKED:,} is the most at "
-                "once. Give a sample of them."
-            )
-        else:
-            state = np.concatenate([known, states])
-            weight = np.append(np.ones(len(known)), np.zeros(len(states)))
-            at = len(known) + np.arange(len(states))
-        start = np.bincount(at, mass, len(state))
+        state, weight, start, at = starts(fit, panel, states, NODES)
         environment = ValueEnvironment.of(
             state,
             weight,
             _as_expectations(law, fit),
             len(fit.actions),
             fit.discount,
-            _direction(fit, known),
+            _direction(fit, state[weight > 0]),
         )
     reward = fit._reward_of(state)
     unknown = np.argwhere(~np.isfinite(reward))
@@ -225,9 +209,44 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
             f"{fit.encoding.decode(state[row : row + 1])[0]} ({len(unknown)} such pairs), "
             "so the problem cannot be solved again. The default reward has one everywhere."
         )
-    return Setting(
-        fit, law, cells, state, weight, start / start.sum(), at, reward, environment
-    )
+    return Setting(fit, law, cells, state, weight, start, at, reward, environment)
+
+
+def _asked(fit: "Fit", panel: Panel | None, states: States | None) -> tuple[States, PerRow]:
+    """The states that are asked about, and their weights."""
+    asked, mass = states, None
+    if asked is None:
+        asked = fit.seen.state if panel is None else panel.state
+        mass = None if panel is None else panel.weight
+    if len(asked) == 0:
+        raise DataError("`states` must hold one state at least, but it is empty.")
+    return asked, np.ones(len(asked)) if mass is None else mass
+
+
+def starts(
+    fit: "Fit", panel: Panel | None, states: States | None, most: int
+) -> tuple[States, PerRow, PerRow, np.ndarray]:
+    """Continuous states to solve on, their weights, those in the first period, and the
+    places of the states asked about: `most` of the data's, and all that the user gave."""
+    asked, mass = _asked(fit, panel, states)
+    known = fit.seen.state if panel is None else panel.state
+    # Every so many rows, so that all units are among them.
+    known = known[:: max(1, -(-len(known) // most))]
+    if states is None:
+        every = max(1, -(-len(asked) // most))
+        mass, state, weight = mass[::every], known, np.ones(len(known))
+        at = np.arange(len(known))
+    elif len(states) > MOST_ASKED:
+        raise DataError(
+            f"`states` has {len(states):,} rows, but {MOST_ASKED:,} is the most at "
+            "once. Give a sample of them."
+        )
+    else:
+        state = np.concatenate([known, states])
+        weight = np.append(np.ones(len(known)), np.zeros(len(states)))
+        at = len(known) + np.arange(len(states))
+    start = np.bincount(at, mass, len(state))
+    return state, weight, start / start.sum(), at
 
 
 def find_law(fit: "Fit", panel: Panel | None) -> AnyLaw:
