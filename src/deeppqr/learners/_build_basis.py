@@ -52,10 +52,12 @@ def smooth_basis(
     direction: np.ndarray | None = None,
     slope: np.ndarray | None = None,
     shapes_of: tuple[np.ndarray, dict[str, np.ndarray]] | None = None,
+    higher: bool = False,
 ) -> SmoothBasis:
     """Constants and lines for every action; `curved`, bends and products too.
 
-    `shapes_of` are other shapes over the actions than those of their labels, and kinds.
+    `shapes_of` are other shapes over the actions than those of their labels, and kinds;
+    with `higher` the surface goes with the higher of them, too.
 
     Bends along a `direction`, with a `slope` its tilts, come in addition, and as many
     components of the surface as asked for; None for as many as there is room for.
@@ -125,7 +127,7 @@ def smooth_basis(
             if kind == "constants" and name == HIGHER:
                 terms.append(Term(f"levels of {HIGHER}", first, last, rows))
                 continue
-            both = kind == "surface" and name != HIGHER
+            both = kind == "surface" and (higher or name != HIGHER)
             if first > dim and not both and not _bends_by(name, kinds):
                 continue
             terms.append(Term(kind, first, last, rows))
