@@ -353,7 +353,6 @@ class Fit(Questions):
         """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
         from .plots._plots import Plots
 
-        self._require_finite("Plots")
         return Plots(self)
 
     def summary(self) -> str:
@@ -372,7 +371,6 @@ class Fit(Questions):
         """
         from .page._report import write_report
 
-        self._require_finite("Reports")
         return write_report(self, path, results=results, title=title)
 
     def _repr_html_(self) -> str:

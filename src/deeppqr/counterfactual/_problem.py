@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
@@ -41,6 +42,9 @@ if TYPE_CHECKING:
 # Rows on which a problem with continuous states is solved; time and memory grow with them.
 NODES = 6_000
 MOST_ASKED = 20_000
+
+Nodes = Float[np.ndarray, "node state_feature"]
+Asked = Float[np.ndarray, "asked state_feature"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -225,7 +229,7 @@ def _asked(fit: "Fit", panel: Panel | None, states: States | None) -> tuple[Stat
 
 def starts(
     fit: "Fit", panel: Panel | None, states: States | None, most: int
-) -> tuple[States, PerRow, PerRow, np.ndarray]:
+) -> tuple[Nodes, Float[np.ndarray, " node"], Float[np.ndarray, " node"], np.ndarray]:
     """Continuous states to solve on, their weights, those in the first period, and the
     places of the states asked about: `most` of the data's, and all that the user gave."""
     asked, mass = _asked(fit, panel, states)
