@@ -2,212 +2,46 @@
 
     python benchmarks/bench.py                  # a few minutes
     python benchmarks/bench.py --full --runs 3  # all sizes
-    python benchmarks/bench.py --only peers --out rows.csv
+    python benchmarks/bench.py --only peers --limit 1200 --out docs/tables/bench.csv
 
 Every cell runs in a process of its own, under a time limit: `cold s` is the first fit
-there, compilation included and imports not, `warm s` the second one, and `peak MB` the
+there, compilation included and imports not, `warm s` the second one, `cpu s` processor
+seconds of the first, which other work on the machine hardly moves, and `peak MB` the
 largest resident memory of the process. `error` is the mean squared error of the rewards of
 all actions but the anchor, over that of the anchor's reward in their place. imitation is
 looked for in `.venv-adapters` and econirl in `.venv-peers`, which the Makefile makes: where
-a library is missing its lines say so.
+a library is missing its lines say so. In the file of `--out`, cells that were run again
+replace their former rows, and other rows stay; `bench_figure.py` draws it.
 """
 
 import argparse
 import json
-import platform
-import resource
+import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
+from bench_cells import (
+    ECONIRL,
+    MEASURES,
+    PREDICTED,
+    Cell,
+    Found,
+    full_sizes,
+    genpqr_settings,
+    quick_sizes,
+)
 
 ROOT = Path(__file__).parents[1]
 PEERS = {"imitation": ROOT / ".venv-adapters", "econirl": ROOT / ".venv-peers"}
 QUICK_LIMIT, FULL_LIMIT = 180.0, 3_600.0
-# Rows of a table of predictions. Two blocks for each core at least, and a second or more.
-PREDICTED = {"reward": 1_000_000, "all": 50_000}
 # Of imitation's generator: the first number takes about as long as our fit.
 QUICK_STEPS, FULL_STEPS = (50_000, 300_000), (50_000, 300_000, 2_000_000)
-SECTIONS = ("sizes", "peers", "buses", "predictions", "parquet")
-
-
-class Cell(NamedTuple):
-    """What is measured in one process."""
-
-    method: str
-    world: str
-    size: dict[str, Any]
-
-    @property
-    def title(self) -> str:
-        return ", ".join(f"{name} {value:,}" for name, value in self.size.items())
-
-
-class Found(NamedTuple):
-    cold: float
-    warm: float
-    peak: float
-    error: float
-
-
-def quick_sizes() -> Iterator[Cell]:
-    yield Cell("deeppqr", "paper", {"rows": 10_000, "p": 5})
-    yield Cell("deeppqr", "paper", {"rows": 50_000, "p": 5})
-    yield Cell("deeppqr", "paper", {"rows": 10_000, "p": 40})
-    yield Cell("deeppqr", "paper", {"rows": 10_000, "p": 5, "discount": 0.99})
-    yield Cell("deeppqr", "smooth", {"rows": 10_000, "actions": 2})
-    yield Cell("deeppqr", "smooth", {"rows": 10_000, "actions": 16})
-    yield Cell("deeppqr", "table", {"rows": 20_000, "states": 10})
-    yield Cell("deeppqr", "table", {"rows": 20_000, "states": 1_000})
-
-
-def full_sizes() -> Iterator[Cell]:
-    for rows in (10_000, 50_000, 100_000, 1_000_000):
-        yield Cell("deeppqr", "paper", {"rows": rows, "p": 5})
-    for p in (10, 40, 160, 320):
-        yield Cell("deeppqr", "paper", {"rows": 50_000, "p": p})
-    for discount in (0.99, 0.999, 0.9999):
-        yield Cell("deeppqr", "paper", {"rows": 50_000, "p": 5, "discount": discount})
-    for actions in (2, 8, 32, 64):
-        yield Cell("deeppqr", "smooth", {"rows": 20_000, "actions": actions})
-    for states in (10, 100, 1_000):
-        yield Cell("deeppqr", "table", {"rows": 50_000, "states": states})
-
-
-def problem(world: str, size: dict[str, Any], seed: int) -> Any:
-    """A model, a panel, states that are judged, their rewards, and the anchor's column."""
-    import engine
-
-    import deeppqr
-    from deeppqr.worlds import random_tabular
-
-    rows = size["rows"]
-    if world == "paper":
-        found = engine.paper(size["p"], 10.0, rows, seed, size.get("discount", 0.9))
-        return (*found, 0)
-    if world == "smooth":
-        model, panel, states, truth, known = engine.smooth(4, size["actions"], rows, seed)
-        return model, panel, states, truth, known, panel.actions.index(model.anchor)
-    tabular = random_tabular(size["states"], 3, seed=seed)
-    panel = tabular.simulate(steps=rows, units=rows // 100, seed=100_000 + seed)
-    known = lambda states: tabular.reward(states)[:, 0]
-    model = deeppqr.PQR(discount=0.9, anchor=0, anchor_reward=known)
-    states = np.unique(panel.state, axis=0)
-    return model, panel, states, tabular.reward(states), known(states)[:, None], 0
-
-
-def relative_error(found: np.ndarray, truth: np.ndarray, known: Any, anchor: int) -> float:
-    """One where every action is given the anchor's reward."""
-    others = np.arange(truth.shape[1]) != anchor
-    gap = (found - truth)[:, others]
-    return float(np.nanmean(gap**2) / ((truth - known)[:, others] ** 2).mean())
-
-
-def ours(cell: Cell, seed: int) -> Found:
-    model, panel, states, truth, known, anchor = problem(cell.world, cell.size, seed)
-    fits, seconds = [], []
-    for _ in range(2):
-        start = time.perf_counter()
-        fits.append(model.fit(panel))
-        seconds.append(time.perf_counter() - start)
-    error = relative_error(fits[0].reward(states), truth, known, anchor)
-    return Found(*seconds, peak_memory(), error)
-
-
-def predictions(cell: Cell, seed: int) -> Found:
-    """The second and third predictions of many rows; the error is of the fit behind."""
-    model, panel, states, truth, known, anchor = problem("paper", cell.size, seed)
-    fit = model.fit(panel)
-    tables = None if cell.method == "all" else [cell.method]
-    many = np.resize(panel.state, (PREDICTED[cell.method], panel.state.shape[1]))
-    fit.predict(states, only=tables)
-    seconds = []
-    for _ in range(2):
-        start = time.perf_counter()
-        fit.predict(many, only=tables)
-        seconds.append(time.perf_counter() - start)
-    error = relative_error(fit.reward(states), truth, known, anchor)
-    return Found(*seconds, peak_memory(), error)
-
-
-def airl(cell: Cell, seed: int) -> Found:
-    """imitation's AIRL, which is handed the environment as well."""
-    import gymnasium
-    import torch
-    from imitation.algorithms.adversarial.airl import AIRL
-    from imitation.data.types import Transitions
-    from imitation.rewards.reward_nets import BasicShapedRewardNet
-    from imitation.util import logger
-    from stable_baselines3 import PPO
-    from stable_baselines3.common.vec_env import DummyVecEnv
-
-    from deeppqr.mdp import WorldEnv
-    from deeppqr.worlds import PaperWorld
-
-    _, panel, states, truth, known, anchor = problem(cell.world, cell.size, seed)
-    world = PaperWorld(p=cell.size["p"], reward_scale=10.0, seed=seed)
-    torch.manual_seed(seed)
-
-    def single() -> Any:
-        narrow = WorldEnv(world, horizon=100)  # in float32, as its networks are
-        return gymnasium.wrappers.TransformObservation(
-            narrow, lambda seen: seen.astype(np.float32)
-        )
-
-    envs = DummyVecEnv([single] * 8)
-    start = time.perf_counter()
-    rows = np.flatnonzero(panel.is_transition)
-    learner = PPO("MlpPolicy", envs, n_steps=256, batch_size=256, gamma=0.9, seed=seed)
-    net = BasicShapedRewardNet(
-        envs.observation_space, envs.action_space, discount_factor=0.9
-    )
-    trainer = AIRL(
-        demonstrations=Transitions(
-            obs=panel.state[rows].astype(np.float32),
-            acts=panel.action[rows],
-            infos=np.array([{}] * len(rows)),
-            next_obs=panel.next_state[rows].astype(np.float32),
-            dones=np.zeros(len(rows), bool),
-        ),
-        demo_batch_size=1_024,
-        venv=envs,
-        gen_algo=learner,
-        reward_net=net,
-        custom_logger=logger.configure(None, format_strs=[]),
-    )
-    trainer.train(cell.size["steps"])
-    spent = time.perf_counter() - start
-    seen = torch.as_tensor(states, dtype=torch.float32)
-    found = np.empty(truth.shape)
-    for action in range(truth.shape[1]):
-        chosen = torch.nn.functional.one_hot(
-            torch.full((len(seen),), action), truth.shape[1]
-        )
-        with torch.no_grad():  # the part that is no shaping
-            paid = net.base(seen, chosen.float(), seen, torch.zeros(len(seen)))
-        found[:, action] = paid.numpy()
-    # Identified up to a function of the state: the anchor's own is known to be zero.
-    found -= found[:, [anchor]]
-    return Found(spent, np.nan, peak_memory(), relative_error(found, truth, known, anchor))
-
-
-def peak_memory() -> float:
-    """Of this process so far, in MB."""
-    # Kilobytes on Linux, bytes on macOS.
-    unit = 2**20 if platform.system() == "Darwin" else 2**10
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
-
-
-MEASURES: dict[str, Callable[[Cell, int], Found]] = {
-    "deeppqr": ours,
-    "imitation AIRL": airl,
-    "reward": predictions,
-    "all": predictions,
-}
+SECTIONS = ("sizes", "peers", "genpqr", "buses", "predictions", "parquet")
+SIZES_TITLE = "deeppqr's default fit as sizes grow"
+PEERS_TITLE = "Rewards of the paper's world beside the peers'"
+DESIGN_TITLE = "genpqr's published design: mean squared error at decisions"
 
 
 def measure_apart(cell: Cell, seed: int, python: Path, limit: float) -> Found | str:
@@ -234,20 +68,20 @@ def why_missing(peer: str) -> str | None:
 
 
 def python_of(method: str) -> Path | str:
-    if method != "imitation AIRL":
+    peer = method.split()[0]
+    if peer not in PEERS:
         return Path(sys.executable)
-    return why_missing("imitation") or PEERS["imitation"] / "bin/python"
+    return why_missing(peer) or PEERS[peer] / "bin/python"
 
 
 def table(title: str, cells: list[Cell], asked: argparse.Namespace) -> list[dict]:
     """Measure and print, with the spread over runs where there are several."""
     print(f"\n{title}")
-    print(
-        f"{'method':<16}{'cell':<36}{'cold s':>22}{'warm s':>9}{'peak MB':>9}{'error':>9}"
-    )
+    columns = "".join(f"{name:>9}" for name in ("warm s", "cpu s", "peak MB", "error"))
+    print(f"{'method':<26}{'cell':<40}{'cold s':>22}{columns}")
     rows = []
     for cell in cells:
-        name = f"{cell.method:<16}{f'{cell.world}, {cell.title}':<36}"
+        name = f"{cell.method:<26}{f'{cell.world}, {cell.title}':<40}"
         python = python_of(cell.method)
         if isinstance(python, str):
             print(f"{name}  {python}", flush=True)
@@ -257,20 +91,67 @@ def table(title: str, cells: list[Cell], asked: argparse.Namespace) -> list[dict
             one = measure_apart(cell, asked.seed + run, python, asked.limit)
             if isinstance(one, str):
                 print(f"{name}  {one}", flush=True)
-                continue
-            found.append(one)
+                one = Found(*[np.nan] * 5, one)
+            else:
+                found.append(one)
             about = {"section": title, "method": cell.method, "world": cell.world}
-            rows.append({**about, "cell": cell.title, "run": run, **one._asdict()})
+            about |= {"cell": cell.title, "run": run, "cores": cores()}
+            rows.append({**about, **one._asdict()})
         if found:
-            mean = Found(*np.mean(np.array(found), axis=0))
-            cold = [one.cold for one in found]
-            spread = f" ({min(cold):.2f}-{max(cold):.2f})" if len(found) > 1 else ""
-            warm = "-" if np.isnan(mean.warm) else f"{mean.warm:.2f}"
-            took = f"{mean.cold:.2f}{spread}"
-            print(
-                f"{name}{took:>22}{warm:>9}{mean.peak:>9.0f}{mean.error:>9.4f}", flush=True
-            )
+            print(name + line(found), flush=True)
     return rows
+
+
+def line(found: list[Found]) -> str:
+    """Means over runs, and the range of the first times."""
+    mean = Found(*np.mean([one[:-1] for one in found], axis=0))
+    cold = [one.cold for one in found]
+    spread = f" ({min(cold):.2f}-{max(cold):.2f})" if len(found) > 1 else ""
+    shown = lambda value, digits=2: "-" if np.isnan(value) else f"{value:.{digits}f}"
+    took = f"{mean.cold:.2f}{spread}"
+    return (
+        f"{took:>22}{shown(mean.warm):>9}{shown(mean.cpu):>9}{shown(mean.peak, 0):>9}"
+        f"{mean.error:>9.4f}  {found[-1].note}"
+    ).rstrip()
+
+
+def cores() -> int:
+    """How many this process may use, and so those that it starts."""
+    threads = os.environ.get("OMP_NUM_THREADS")
+    if hasattr(os, "sched_getaffinity"):
+        allowed = len(os.sched_getaffinity(0))
+    else:
+        allowed = os.cpu_count() or 1
+    return min(allowed, int(threads)) if threads else allowed
+
+
+def published() -> list[dict]:
+    """What genpqr's authors report for their design, as rows; the times are theirs."""
+    import genpqr_design
+
+    title, rows = DESIGN_TITLE, []
+    for (number, shift), figures in genpqr_design.PUBLISHED.items():
+        cell = Cell("", "genpqr", {"rows": number, "shift": shift})
+        for method, error, seconds in figures:
+            found = Found(seconds, *[np.nan] * 3, error, "published, mean of 100 draws")
+            about = {"section": title, "method": f"genpqr {method}", "world": cell.world}
+            about |= {"cell": cell.title, "run": 0, "cores": None}
+            rows.append({**about, **found._asdict()})
+            print(f"{about['method']:<26}{f'genpqr, {cell.title}':<40}{line([found])}")
+    return rows
+
+
+def keep(path: Path, rows: list[dict]) -> None:
+    """Write the rows into a file, in place of those of the same cells."""
+    import polars as pl
+
+    new = pl.DataFrame(rows, infer_schema_length=None)
+    if path.exists():
+        old = pl.read_csv(path, infer_schema_length=None)
+        place = ["section", "method", "cell"]
+        kept = old.join(new, on=place, how="anti", maintain_order="left")
+        new = pl.concat([kept, new], how="diagonal_relaxed")
+    new.write_csv(path, float_precision=6)
 
 
 def run_script(python: Path, script: str, *words: str) -> None:
@@ -285,10 +166,12 @@ def main() -> None:
     )
     parser.add_argument("--full", action="store_true", help="all sizes: some hours")
     parser.add_argument("--only", nargs="+", choices=SECTIONS, default=SECTIONS)
+    words = "lines with one of these words, such as 'AIRL, rows 50,000, p 5, steps 50,000'"
+    parser.add_argument("--lines", nargs="+", help=words)
     parser.add_argument("--runs", type=int, default=1, help="of each cell, other seeds")
     parser.add_argument("--seed", type=int, default=3001, help="of the first run")
     parser.add_argument("--limit", type=float, help="seconds for each process")
-    parser.add_argument("--out", type=Path, help="a CSV file of all rows")
+    parser.add_argument("--out", type=Path, help="a CSV file, whose other rows stay")
     parser.add_argument("--imitation", type=Path, help="another environment that has it")
     parser.add_argument("--econirl", type=Path, help="another environment that has it")
     parser.add_argument("--cell", help=argparse.SUPPRESS)
@@ -300,19 +183,35 @@ def main() -> None:
     for peer in PEERS:
         PEERS[peer] = getattr(asked, peer) or PEERS[peer]
     asked.limit = asked.limit or (FULL_LIMIT if asked.full else QUICK_LIMIT)
-    steps, rows = (FULL_STEPS if asked.full else QUICK_STEPS), []
+    named = lambda cell: f"{cell.method}, {cell.title}"
+    chosen = lambda cells: [
+        cell
+        for cell in cells
+        if not asked.lines or any(words in named(cell) for words in asked.lines)
+    ]
+    steps = FULL_STEPS if asked.full else QUICK_STEPS
+
+    def done(rows: list[dict]) -> None:
+        if asked.out and rows:
+            keep(asked.out, rows)
+
     if "sizes" in asked.only:
         sizes = full_sizes() if asked.full else quick_sizes()
-        rows += table("deeppqr's default fit as sizes grow", list(sizes), asked)
+        done(table(SIZES_TITLE, chosen(sizes), asked))
     if "peers" in asked.only:
         size = {"rows": 50_000, "p": 5}
         cells = [Cell("deeppqr", "paper", size)]
         cells += [Cell("imitation AIRL", "paper", {**size, "steps": n}) for n in steps]
-        rows += table("Rewards of the paper's world beside a peer's", cells, asked)
+        cells += [Cell(name, "paper", size) for name in ECONIRL]
+        done(table(PEERS_TITLE, chosen(cells), asked))
+    if "genpqr" in asked.only:
+        settings = genpqr_settings()
+        done(table(DESIGN_TITLE, chosen(settings), asked) + published())
     if "predictions" in asked.only:
         cells = [Cell(name, "paper", {"rows": 50_000, "p": 5}) for name in PREDICTED]
         numbers = ", ".join(f"{name} {number:,}" for name, number in PREDICTED.items())
-        rows += table(f"Predictions, seconds for these rows: {numbers}", cells, asked)
+        title = f"Predictions, seconds for these rows: {numbers}"
+        done(table(title, chosen(cells), asked))
     if "buses" in asked.only:
         missing = why_missing("econirl")
         print(f"\nRust's buses{f'; econirl {missing}' if missing else ''}", flush=True)
@@ -325,10 +224,6 @@ def main() -> None:
         print("\nThe paper's world, p = 10, from Parquet files", flush=True)
         sizes = ["1e5", "1e6", "1e7"] if asked.full else ["1e5"]
         run_script(Path(sys.executable), "scale.py", *sizes)
-    if asked.out:
-        import polars as pl
-
-        pl.DataFrame(rows).write_csv(asked.out)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Coverage of intervals without refits, and size and power of the specification test.
 
-    python benchmarks/functional_coverage.py --replications 200 --out rows.csv
+    python benchmarks/functional_coverage.py --bootstrap 100 --out rows.csv
 
 Two worlds whose truth is known, a panel of its own seed for each replication. `table` is a
 random one of 7 states and 3 actions, 4,000 decisions by 40 units; `bus` is the bus of known
@@ -9,7 +9,8 @@ study that was stopped goes on. Figures: whether 95 % intervals hold the truth f
 cells, for average rewards at the panel's states (`Fit.average`), for the population's
 (`Fit.one_step` against the expected average over a unit's 100 periods, and its plug-in
 with the same error), for the bus' cost per mile; and the p-values of the specification
-test of the right form and of a wrong one (a square root in place of the line).
+test of the right form and of a wrong one (a square root in place of the line). Beside
+them, in the first replications, the cells' intervals by 100 draws of the bootstrap.
 """
 
 import argparse
@@ -24,7 +25,10 @@ import deeppqr
 from deeppqr.worlds import KnownCostBus, TabularWorld, random_tabular
 
 STATES = np.arange(7.0)[:, None]
+# Both actions are taken 20 times and more at these.
+MILEAGES = np.arange(1.0, 6.0)[:, None]
 UNITS = 40
+DRAWS = 100
 
 
 def holds(interval, truth) -> float:
@@ -33,8 +37,7 @@ def holds(interval, truth) -> float:
     return float(np.mean((low <= truth) & (truth <= high)))
 
 
-def on_table(seed: int) -> dict[str, float]:
-    """The random table: cells, averages, one-step."""
+def table(seed: int) -> tuple[TabularWorld, deeppqr.Panel, deeppqr.PQR]:
     world = random_tabular(seed=4)
     panel = world.simulate(steps=4_000, units=UNITS, seed=50_000 + seed)
     known = lambda states: world.mdp.reward[states[:, 0].astype(int), 0]
@@ -46,6 +49,12 @@ def on_table(seed: int) -> dict[str, float]:
         anchor_value="exact",
         reward="table",
     )
+    return world, panel, model
+
+
+def on_table(seed: int) -> dict[str, float]:
+    """The random table: cells, averages, one-step."""
+    world, panel, model = table(seed)
     fit, truth = model.fit(panel), world.reward(STATES)
     low, high = fit.interval(STATES)
     here = world.reward(panel.state).mean(axis=0)[1:]
@@ -71,19 +80,24 @@ def visited(world: TabularWorld, periods: int) -> np.ndarray:
     return total / periods
 
 
-def on_bus(seed: int) -> dict[str, float]:
-    """The bus of known cost: cells often seen, theta, the specification test."""
+def bus(seed: int) -> tuple[KnownCostBus, deeppqr.Panel, deeppqr.PQR]:
     world = KnownCostBus()
     panel = world.simulate(steps=10_000, units=100, seed=60_000 + seed)
-    fit = deeppqr.PQR(
+    model = deeppqr.PQR(
         discount=0.95,
         anchor="replace",
         anchor_reward=-5.0,
         policy="frequency",
         anchor_value="renewal",
         reward="table",
-    ).fit(panel)
-    states = np.arange(1.0, 6.0)[:, None]  # both actions are taken 20 times and more
+    )
+    return world, panel, model
+
+
+def on_bus(seed: int) -> dict[str, float]:
+    """The bus of known cost: cells often seen, theta, the specification test."""
+    world, panel, model = bus(seed)
+    fit, states = model.fit(panel), MILEAGES
     low, high = fit.interval(states)
     right = fit.project(["mileage"], panel)
     wrong = fit.project("0 + np.sqrt(mileage)", panel)
@@ -99,6 +113,21 @@ def on_bus(seed: int) -> dict[str, float]:
     }
 
 
+def table_by_bootstrap(seed: int) -> dict[str, float]:
+    """Intervals of the same cells by refits on resampled units."""
+    world, panel, model = table(seed)
+    cells = lambda fit: fit.reward(STATES)[:, 1:]
+    found = deeppqr.bootstrap(model, panel, cells, replicates=DRAWS, seed=seed)
+    return {"cells": holds(found.interval(kind="normal"), world.reward(STATES)[:, 1:])}
+
+
+def bus_by_bootstrap(seed: int) -> dict[str, float]:
+    world, panel, model = bus(seed)
+    cells = lambda fit: fit.reward(MILEAGES)[:, 0]
+    found = deeppqr.bootstrap(model, panel, cells, replicates=DRAWS, seed=seed)
+    return {"cells": holds(found.interval(kind="normal"), world.reward(MILEAGES)[:, 0])}
+
+
 def read(path: Path) -> pl.DataFrame:
     """Rows of a study, of which one world's lack the other's figures."""
     return pl.read_csv(path, infer_schema_length=None)
@@ -106,7 +135,8 @@ def read(path: Path) -> pl.DataFrame:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--replications", type=int, default=200)
+    parser.add_argument("--replications", type=int, default=500)
+    parser.add_argument("--bootstrap", type=int, default=0, help="replications of it")
     parser.add_argument("--minutes", type=float, default=8.0, help="stop after so many")
     parser.add_argument("--out", type=Path, required=True, help="CSV, a row for each")
     arguments = parser.parse_args()
@@ -114,9 +144,12 @@ def main() -> None:
     rows = read(arguments.out).to_dicts() if arguments.out.exists() else []
     done = {(row["world"], row["replication"]) for row in rows}
     end = time.monotonic() + 60 * arguments.minutes
+    measures = {"table": on_table, "bus": on_bus}
+    measures |= {"table, bootstrap": table_by_bootstrap, "bus, bootstrap": bus_by_bootstrap}
     for number in range(arguments.replications):
-        for world, measure in (("table", on_table), ("bus", on_bus)):
-            if (world, number) in done or time.monotonic() > end:
+        for world, measure in measures.items():
+            left_out = "bootstrap" in world and number >= arguments.bootstrap
+            if left_out or (world, number) in done or time.monotonic() > end:
                 continue
             rows.append({"world": world, "replication": number} | measure(number))
         pl.DataFrame(rows, infer_schema_length=None).write_csv(

@@ -41,6 +41,15 @@ def paper():
 
 
 @pytest.fixture
+def few_jumps(monkeypatch):
+    """The paper's world with 64 states to jump to in place of 8,192.
+
+    The sample is part of the world's definition: what holds exactly holds for any.
+    """
+    monkeypatch.setattr("deeppqr.worlds._paper.JUMPS", 6)
+
+
+@pytest.fixture
 def anchor_reward(tabular):
     """The tabular world's g, as a function of its states."""
     world, _ = tabular

@@ -6,9 +6,12 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+from scipy.special import log_softmax, logsumexp
 
 PEERS = Path(__file__).parents[1] / "benchmarks/bus_peers.py"
+DOCS = PEERS.parents[1] / "docs"
 
 pytestmark = pytest.mark.skipif(
     not PEERS.exists(), reason="benchmarks/ is in the repository, not in the sdist"
@@ -43,6 +46,13 @@ def test_our_half_prints_table_ix(peers, monkeypatch):
     assert "10.0750 (1.5816)   2.2930 (0.6384)" in peers.line(*cell, row, None)
     rises = peers.increments((4,))
     assert [int((rises == rise).sum()) for rise in range(3)] == [1682, 2555, 55]
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.rglob("*.md")), ids=lambda page: page.stem)
+def test_tables_of_the_pages_are_those_of_the_files(page):
+    """`python benchmarks/page_tables.py` writes them."""
+    text = page.read_text(encoding="utf-8")
+    assert load("page_tables").rewritten(text) == text
 
 
 def test_units_are_rusts(peers):
@@ -90,16 +100,43 @@ def test_amounts_are_scored_once(tmp_path, monkeypatch):
 
 @pytest.fixture(scope="module")
 def bench():
-    return load("bench")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(PEERS.parent)  # it loads its neighbours, as a script does
+        yield load("bench")
 
 
-def test_the_error_is_one_where_all_earn_what_the_anchor_does(bench, rng):
+def test_the_error_is_one_where_all_earn_what_the_anchor_does(rng):
     truth, known = rng.normal(size=(9, 3)), rng.normal(size=(9, 1))
-    score = lambda found: bench.relative_error(found, truth, known, 1)
+    cells = load("bench_cells")
+    score = lambda found: cells.relative_error(found, truth, known, 1)
     assert score(np.repeat(known, 3, axis=1)) == pytest.approx(1.0)
     off = truth.copy()
     off[:, 1] = np.nan  # the anchor's own does not count
     assert score(off) == 0.0
+
+
+def test_rows_of_cells_that_ran_again_replace_the_former(bench, tmp_path):
+    path = tmp_path / "bench.csv"
+    row = {"section": "s", "method": "ours", "cell": "p 5", "run": 0, "note": ""}
+    bench.keep(path, [row | {"cold": 3.0}, row | {"method": "theirs", "cold": 60.0}])
+    bench.keep(path, [row | {"cold": 2.0, "note": "stopped"}])
+    kept = pl.read_csv(path)
+    assert kept["method"].to_list() == ["theirs", "ours"]
+    assert kept["cold"].to_list() == [60.0, 2.0]
+
+
+def test_the_design_of_genpqr_satisfies_the_soft_bellman_equation(bench, rng):
+    """Built backwards from the policy: Q = r + discount V(s'), V the log-sum of Q."""
+    design = load("genpqr_design")
+    world = design.Design(seed=1, shift=-1.0)
+    states = rng.normal(size=(40, design.DIM)) * 2
+    reward, value = world.reward(states), world.value(states)
+    ahead = [world.value(world.ahead(states, action)) for action in range(5)]
+    q = reward + design.DISCOUNT * np.stack(ahead, axis=1)
+    # V is up to 40; sums of that size are right to 1e-14 of it.
+    np.testing.assert_allclose(logsumexp(q, axis=1), value, atol=1e-11)
+    np.testing.assert_allclose(log_softmax(q, axis=1), world.log_policy(states), atol=1e-11)
+    np.testing.assert_allclose(reward[:, 0], 0, atol=1e-11)  # the anchor
 
 
 def test_a_peer_that_is_not_installed_is_named(bench, monkeypatch, tmp_path, capsys):

@@ -15,6 +15,13 @@ HOUSE = ROOT / "benchmarks/house.py"
 CODE = re.compile(r"^```py(?:thon)?\n(.*?)^```$", re.M | re.S)
 # `::: path`, and the names in `members: [...]` of its options where it has them.
 ENTRY = re.compile(r"^::: (\S+)\n((?: {4}.*\n)*)", re.M)
+# Pages whose examples take more than five seconds, most of it compiling for one fit each.
+LONG = {
+    "docs/baselines.md",
+    "docs/continuous-actions.md",
+    "docs/reference/estimation.md",
+    "docs/weekly.md",
+}
 MEMBERS = re.compile(r"members: \[(.*?)\]", re.S)
 
 
@@ -22,7 +29,14 @@ def page_id(page: Path) -> str:
     return page.relative_to(ROOT).as_posix()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=page_id)
+@pytest.mark.parametrize(
+    "page",
+    [
+        pytest.param(page, marks=pytest.mark.slow) if page_id(page) in LONG else page
+        for page in PAGES
+    ],
+    ids=page_id,
+)
 def test_examples_print_what_is_shown(page):
     assert differences(page.read_text(encoding="utf-8")) == []
 

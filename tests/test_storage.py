@@ -47,7 +47,13 @@ def folder(tmp_path, tabular):
 
 
 @pytest.mark.filterwarnings("ignore::deeppqr.NotConvergedWarning")
-@pytest.mark.parametrize("name", COMBINATIONS)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.slow) if name == "networks" else name
+        for name in COMBINATIONS
+    ],
+)
 def test_round_trip(name, tabular, tmp_path):
     world, panel = tabular
     panel = panel.select(panel.unit < 10)

@@ -82,14 +82,24 @@ class AbstractUncertainty(ABC):
     ) -> Float[np.ndarray, "out direction"]:
         """A root of the covariance of sums of rewards, weighted by `pull`."""
         root = self.root(value)
-        total = np.zeros((len(pull), root.shape[1]))
+        return _times(self.summed(state, pull, value, root.shape[1]), root)
+
+    def summed(
+        self,
+        state: States,
+        pull: Float[np.ndarray, "out row action"],
+        value: AnchoredValue,
+        width: int,
+    ) -> Float[np.ndarray, "out parameter"]:
+        """How such sums move with the parameters."""
+        total = np.zeros((len(pull), width))
         for rows in row_slices(len(state), STATES_AT_ONCE):
             part = state[rows]
             for action in range(pull.shape[2]):
                 weight = pull[:, rows, action]
                 if action != value.anchor and weight.any():
                     total += weight @ self.slopes(part, action, value)
-        return _times(total, root)
+        return total
 
     def curve(
         self, state: States, action: int, value: AnchoredValue
@@ -253,9 +263,10 @@ def reward_uncertainty(
     if isinstance(law, KnownTransition):
         parts = [_under_table(panel, value, law, clusters)]
     else:
-        parts = [_counted(panel, value.policy_part, bare, clusters)]
+        parts = [centred(counted_influence(panel, value.policy_part, bare, clusters))]
         if value.known_part is not None:
-            parts.append(_counted(panel, value.known_part, bare, clusters))
+            known = counted_influence(panel, value.known_part, bare, clusters)
+            parts.append(centred(known))
     joint = compressed(np.concatenate(parts, axis=1))
     known = joint[:, pairs:] if len(parts) == 2 else None
     return TableUncertainty(bare.cells, joint[:, :pairs].copy(), known)
@@ -294,13 +305,15 @@ def end_shares(panel: Panel) -> tuple[float, ...]:
     return tuple(float(share) for share in ended / np.maximum(taken, 1))
 
 
-def _counted(panel: Panel, value, table: TableReward, clusters: Clusters) -> np.ndarray:
-    """Centred influences of a counted table, (cluster, pair)."""
+def counted_influence(
+    panel: Panel, value, table: TableReward, clusters: Clusters
+) -> np.ndarray:
+    """The clusters' influences on a counted table, (cluster, pair)."""
     realised = Realised.of(value, panel, clusters)
     found, influence = table_influence(realised, table.cells, panel.num_actions)
     influence[:, :, value.anchor] = 0.0
     influence[:, np.isnan(found) & (np.arange(panel.num_actions) != value.anchor)] = np.nan
-    return centred(influence.reshape(len(influence), -1))
+    return influence.reshape(len(influence), -1)
 
 
 def _under_table(panel, value, law: KnownTransition, clusters: Clusters) -> np.ndarray:

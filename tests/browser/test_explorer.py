@@ -39,6 +39,11 @@ def address(hostile_fit):
 @pytest.fixture
 def page(browser, address):
     """The page, filled for the first time; errors on the console fail the test."""
+    *others, first = reversed(browser.window_handles)  # tabs that a failed test left open
+    for other in others:
+        browser.switch_to.window(other)
+        browser.close()
+    browser.switch_to.window(first)
     browser.get_log("browser")  # what other pages left
     browser.get(address)
     answered(browser, 1)
@@ -65,11 +70,13 @@ def rewards(browser):
 def downloaded(browser, button, ending):
     before = set(browser.downloads.iterdir())
     browser.find_element(By.ID, button).click()
-    fresh = lambda b: [
-        path
-        for path in set(b.downloads.iterdir()) - before
-        if path.suffix == ending and path.stat().st_size
-    ]
+
+    def fresh(b):
+        """The file once it has its name and its bytes, and no part of it is left."""
+        files = set(b.downloads.iterdir()) - before
+        done = {path for path in files if path.suffix == ending and path.stat().st_size}
+        return done if done and files == done else None
+
     (path,) = WebDriverWait(browser, PATIENCE).until(fresh)
     return path
 

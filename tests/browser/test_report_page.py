@@ -81,6 +81,7 @@ def test_everything_is_reached_by_keyboard(opened):
 @pytest.mark.parametrize("form", ["csv", "latex"])
 def test_tables_copy(opened, form, mixed):
     from selenium.webdriver.common.keys import Keys
+    from selenium.webdriver.support.ui import WebDriverWait
 
     opened.execute_script(
         "document.addEventListener('copy', e => { window.copied = document.activeElement.value; });"
@@ -89,9 +90,7 @@ def test_tables_copy(opened, form, mixed):
     button = opened.find_element("css selector", f"button[data-copy={form}]")
     button.send_keys(Keys.ENTER)
     status = button.find_element("xpath", "../span")
-    for _ in range(50):
-        if status.text:
-            break
+    WebDriverWait(opened, 20).until(lambda _: status.text)
     assert status.text == "Copied."
     copied = opened.execute_script("return window.copied")
     lines = copied.splitlines()

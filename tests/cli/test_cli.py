@@ -242,9 +242,10 @@ def test_importing_is_light():
     assert run.stdout.strip() == "[]"
 
 
-def test_help_names_every_job(capsys):
+@pytest.mark.parametrize("words", [["--help"], []], ids=["asked for", "nothing typed"])
+def test_help_names_every_job(words, capsys):
     with pytest.raises(SystemExit) as stop:
-        main(["--help"])
+        main(words)
     assert stop.value.code == 0
     printed = capsys.readouterr().out
     assert all(job in printed for job in ("demo", "fit", "predict", "simulate"))

@@ -132,6 +132,7 @@ def test_an_interrupt_says_how_to_go_on(tmp_path, executor, number):
     check_resumed(tmp_path, words)
 
 
+@pytest.mark.slow
 def test_a_killed_driver_loses_nothing(tmp_path):
     status, _ = stop_midway(tmp_path, "cores:2", lambda driver: driver.kill())
     assert status == -signal.SIGKILL

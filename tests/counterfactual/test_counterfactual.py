@@ -228,8 +228,9 @@ def test_standard_errors_are_those_of_finite_differences(joint, case):
 
     fit, big = joint
     arguments, _, _ = CASES[case]
-    told = dict(periods=PERIODS, **arguments)
-    answer = counterfactual(fit, big, **told)
+    # Without the panel's sequels: errors are then those of the coefficients alone.
+    told = dict(periods=PERIODS, states=big.state, **arguments)
+    answer = counterfactual(fit, **told)
     reward = fit.reward_function
     root = np.linalg.cholesky(
         reward.covariance + 1e-14 * np.trace(reward.covariance) * np.eye(len(reward.theta))
@@ -267,10 +268,11 @@ def test_the_heading_says_what_changed(joint):
 
 
 def test_what_the_errors_leave_out_is_said(joint):
-    """A learned law has errors of its own; a given one has none."""
+    """A learned law has errors of its own, which take its panel; a given one has none."""
     left_out = "errors of the learned law are left out"
     fit, big = joint
-    assert left_out in fit.counterfactual(big).text()
+    assert left_out in fit.counterfactual(big.state).text()
+    assert left_out not in fit.counterfactual(big).text()
     known = deeppqr.PQR(
         discount=0.9, anchor=0, policy="frequency", transition=MDP.transition
     )

@@ -26,6 +26,7 @@ def test_tables(reward, tabular, tmp_path):
         np.testing.assert_allclose(theirs.changes, mine.changes)
 
 
+@pytest.mark.slow
 def test_continuous_states(tmp_path):
     panel = PaperWorld(p=2, reward_scale=5.0, seed=1).simulate(steps=1_000, seed=2)
     before, after = both(deeppqr.PQR(discount=0.9, anchor=0), panel, tmp_path / "run")

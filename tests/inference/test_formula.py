@@ -1,8 +1,5 @@
 """Features by formula are those spelt out, and their mistakes are named."""
 
-import subprocess
-import sys
-
 import numpy as np
 import polars as pl
 import pytest
@@ -74,11 +71,3 @@ MISTAKES = {
 def test_mistakes_are_named(panel, text):
     with pytest.raises(DataError, match=MISTAKES[text]):
         features_of(panel, text).columns(panel.state)
-
-
-def test_nobody_else_loads_the_library():
-    code = (
-        "import sys, deeppqr\ndeeppqr.PQR\nimport deeppqr.inference\n"
-        "assert 'formulaic' not in sys.modules"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)

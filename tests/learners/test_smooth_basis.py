@@ -47,6 +47,19 @@ def test_two_constants_have_no_penalty(bases):
         assert ((basis.group[constants] == -1) == free).all()
 
 
+@pytest.mark.parametrize(("actions", "width"), [((0, 1, 2, 3, 4), 2), (NAMES, 1)])
+def test_constants_may_have_a_part_that_actions_share(bases, actions, width):
+    """Penalised apart from what each action adds, so that these can be shrunk to it."""
+    panel, _, _ = bases
+    basis = smooth_basis(panel.state, actions, 0, panel.encoding, shared=True)
+    first, second = basis.terms[:2]
+    assert (first.kind, second.kind) == ("constants", "constants")
+    assert (first.width, second.width) == (width, 4)
+    groups = [set(basis.group[basis.term_of == number]) for number in (0, 1)]
+    assert [len(group) for group in groups] == [1, 1]
+    assert groups[0].isdisjoint(groups[1])
+
+
 @few
 @given(seed=seeds)
 def test_every_function_is_zero_at_the_anchor(bases, seed):

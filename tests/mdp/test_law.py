@@ -42,7 +42,8 @@ def test_a_function_and_a_table_agree(discount, tabular, anchor_reward):
 
 
 @pytest.mark.filterwarnings("ignore::deeppqr.WeakOverlapWarning")  # nothing is estimated
-@pytest.mark.parametrize("p", [2, pytest.param(20, marks=pytest.mark.slow)])
+@pytest.mark.usefixtures("few_jumps")
+@pytest.mark.parametrize("p", [2, 20])
 def test_the_papers_world_is_recovered_exactly(p):
     """Theorem 1 on continuous states: the exact policy and the known law give r."""
     world = PaperWorld(p=p, reward_scale=2.0, seed=1)

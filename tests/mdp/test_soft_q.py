@@ -12,16 +12,22 @@ SMALL = Training(
 )
 
 
+WORLD = PaperWorld(p=2, reward_scale=3.0, seed=1)
+
+
+def solved(rounds):
+    learner = SoftQLearning(0.9, states=500, rounds=rounds, training=SMALL)
+    return learner.solve(WORLD, WORLD.reward, seed=2)
+
+
 @pytest.fixture(scope="module")
 def learned():
-    world = PaperWorld(p=2, reward_scale=3.0, seed=1)
-    return world, SoftQLearning(0.9, states=500, rounds=60, training=SMALL).solve(
-        world, world.reward, seed=2
-    )
+    return WORLD, solved(rounds=3)
 
 
-def test_q_is_close_to_the_exact_one(learned):
-    world, soft = learned
+@pytest.mark.slow
+def test_q_is_close_to_the_exact_one():
+    world, soft = WORLD, solved(rounds=60)
     states = world.simulate(steps=500, units=10, seed=3).state
     truth = world.q(states)
     error = np.mean((soft.q(states) - truth) ** 2)

@@ -358,7 +358,7 @@ def test_an_action_that_ends_the_process_unmarked():
     names = {"state": "x", "action": "a", "unit": "u"}
     with pytest.raises(
         ActionNeverTaken,
-        match=r"'exit' is taken in 60 rows .*If the process ends with the action, mark these rows as terminal.*terminal=\"ended\"",
+        match=r"'exit' is taken in 60 rows,.*If the process ends with the action, mark these rows as terminal.*terminal=\"ended\"",
     ):
         model.fit(Panel.from_frame(pl.DataFrame(columns), **names))
     model.fit(Panel.from_frame(pl.DataFrame(columns), **names, terminal="end"))

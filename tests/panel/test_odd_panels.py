@@ -95,6 +95,7 @@ REFUSED = {
     "zones and none": (lambda: panel(**in_each(days(*range(5)) + days(*range(5, 10), tz="UTC"))), "one type, but holds Timestamp with and without a time zone, .* utc=True"),
     "two zones that overlap": (lambda: panel(**in_each(days(*range(5), tz="UTC") + days(*range(4, 9), tz="UTC"))), "Each unit may decide once per time, but rows 4 and 5 are both unit 0"),
     "one time for all": (lambda: panel(t=0), r"rows 0 and 1 are both unit 0, time 0 \(90 such pairs\)"),
+    "one time for several and no unit": (lambda: panel({"unit": None}), r"are both time 0 .* If several decide, name the column that tells who: `unit`\. Drop"),
     "a gap": (lambda: panel(**in_each([*range(8), 9, 10])), r"Unit 0 jumps from time 7 \(row 7\) to 9 \(row 8\).*\(10 gaps in all\).*Fill the rows in, or pass gaps=\"split\""),
     "bytes that wrap": (lambda: panel(**in_each(np.arange(250, 260).astype(np.uint8))), "Unit 0 jumps from time 3"),
     "months as numbers": (lambda: panel(**in_each(MONTHS)), r"from time 202012 .* to 202101 .* pass 12 \* \(time // 100\) \+ time % 100 as `time`. Else: Fill"),

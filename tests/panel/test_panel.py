@@ -373,6 +373,8 @@ def test_bad_files(tmp_path):
     with pytest.raises(DataError, match="There is no file d.csv in .*, and no such folder"):
         Panel.from_file(tmp_path / "nowhere" / "d.csv", **NAMES)
     frame().to_csv(tmp_path / "d.csv", sep=";", index=False)
+    with pytest.raises(DataError, match=r"no file D1.csv in .*\. Did you mean 'd.csv'\?"):
+        Panel.from_file(tmp_path / "D1.csv", **NAMES)
     with pytest.raises(DataError, match=r"one column, named 'id;t;.* separator .* ';'\?"):
         Panel.from_file(tmp_path / "d.csv", **NAMES)
     (tmp_path / "d.parquet").write_bytes(b"not parquet")

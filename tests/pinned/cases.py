@@ -28,7 +28,7 @@ from deeppqr.worlds import KnownCostBus, PaperWorld, random_tabular
 
 FILE = Path(__file__).parent / "numbers.json"
 NEEDS_DATA = {"rust_group_4", "rust_nfxp"}
-SLOW = {"default_on_firms", "default_on_the_paper_world"}
+SLOW = {"default_on_firms", "default_on_the_paper_world", "paper_as_written"}
 
 
 def default_on_a_table() -> dict:
@@ -111,7 +111,7 @@ def known_cost_bus() -> dict:
 
 
 def rust_group_4() -> dict:
-    """PQR on Rust's buses as the study has it, and its projection."""
+    """PQR on Rust's buses, started at a quadratic logit, and its projection."""
     panel = datasets.bus((4,))
     model = deeppqr.PQR(discount=0.9999, anchor="replace", policy=Logit(degree=2))
     with warnings.catch_warnings():  # 33 replacements in 4,292 months

@@ -33,9 +33,8 @@ def categorical(panel):
     )
 
 
-@pytest.mark.parametrize(
-    "generator", [pytest.param("signal", marks=pytest.mark.slow), "entropy"]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("generator", ["signal", "entropy"])
 def test_the_discriminator_learns_log_pi(generator, one_hot_world, key):
     """f = log pi at every state and action, within sampling error and training noise."""
     world, panel = one_hot_world

@@ -30,7 +30,10 @@ def amounts():
     return world, world.simulate(steps=4_000, units=80, seed=1)
 
 
-@pytest.fixture(scope="module", params=list(ESTIMATORS))
+@pytest.fixture(
+    scope="module",
+    params=["tensor", "network", pytest.param("mixture", marks=pytest.mark.slow)],
+)
 def fitted(request, amounts):
     world, panel = amounts
     return world, panel, ESTIMATORS[request.param].fit(panel, key=jr.key(0))
@@ -77,6 +80,7 @@ def test_held_out_scores_are_as_on_fresh_decisions(fitted):
     assert abs(fit.held_out[judged].mean() - again.mean()) < 4 * error
 
 
+@pytest.mark.slow
 def test_two_amounts_and_units_of_them():
     """Measured in other units, a box and its actions give the same densities."""
     world = AmountWorld(dim=2, action_dim=2, atom=False, seed=2)

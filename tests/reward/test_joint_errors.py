@@ -7,13 +7,17 @@ import deeppqr
 from deeppqr import DataError
 
 
-@pytest.fixture(scope="module")
-def firms():
+def fitted(units):
     world = deeppqr.worlds.FirmWorld(seed=0)
-    panel = world.simulate(units=400, periods=20, seed=5)
+    panel = world.simulate(units=units, periods=20, seed=5)
     told = {"discount": world.discount, "anchor": world.anchor}
     model = deeppqr.PQR(**told, anchor_reward=world.anchor_reward)
     return world, panel, model.fit(panel)
+
+
+@pytest.fixture(scope="module")
+def firms():
+    return fitted(units=200)
 
 
 def states_of(panel, rows=200):
@@ -46,12 +50,13 @@ def test_errors_scale_with_the_temperature(firms):
     )
 
 
-def test_slopes_of_firms_have_the_right_sign_and_their_intervals_hold_them(firms):
+@pytest.mark.slow
+def test_slopes_of_firms_have_the_right_sign_and_their_intervals_hold_them():
     """Investment pays more in larger firms and with more demand: 0.15 to 0.80 a unit.
 
     Six slopes; at 95 % all lie within three standard errors but for one panel in 60.
     """
-    world, panel, fit = firms
+    world, panel, fit = fitted(units=400)
     found = fit.project(["1", "capital", "age", "demand", "industry"], panel)
     table = dict(
         zip(found.names, zip(found.theta, found.standard_errors, strict=True), strict=True)

@@ -50,7 +50,9 @@ def decisions(law, policy, units, periods, seed):
     return pd.DataFrame(rows, columns=["unit", "time", "at", "action"])
 
 
-@pytest.mark.parametrize(("seed", "value"), [(2, 4.5), (0, 2.5)])
+@pytest.mark.parametrize(
+    ("seed", "value"), [(2, 4.5), pytest.param(0, 2.5, marks=pytest.mark.slow)]
+)
 def test_a_rare_exit_as_the_anchor(seed, value):
     """At a reward of zero the exit is all but impossible, which is where rounds begin.
 

@@ -64,7 +64,7 @@ def test_auto_generalises_where_pairs_are_missing(tabular):
 @pytest.mark.parametrize(
     "reward",
     [
-        Linear(),
+        pytest.param(Linear(), marks=pytest.mark.slow),
         pytest.param(
             Network(Training(width=32, depth=1, members=2, max_steps=400)),
             marks=pytest.mark.slow,

@@ -3,6 +3,11 @@
 import pytest
 
 
+@pytest.fixture(autouse=True)
+def few(few_jumps):
+    """No study needs the paper's world in full."""
+
+
 @pytest.fixture
 def quick(monkeypatch):
     """Linear stages in place of the methods whose policies take seconds to choose."""

@@ -8,7 +8,9 @@ import polars as pl
 import pytest
 
 from deeppqr import PQR, DataError, bootstrap, datasets
+from deeppqr.inference import rank
 from deeppqr.policy import Logit
+from deeppqr.reward import Joint
 from deeppqr_studies import complete_settings, find_study, run_study
 from deeppqr_studies._claims import AGREES, DISAGREES, UNDECIDED
 from deeppqr_studies.airline import _fits
@@ -23,14 +25,13 @@ needs_files = pytest.mark.skipif(
 MARKETS = 150
 SETTINGS = {
     "carriers": ["AA", "OTHER"],
-    "methods": ["default", "light", "same", "logit", "splgd"],
+    "methods": ["default", "same", "logit", "splgd"],
     "pooled": ["same", "logit"],
     "replicates": 4,
     "markets": MARKETS,
 }
 FIGURES = (
     "top-markets-default",
-    "top-markets-light",
     "map",
     "competition-reward",
     "competition-probability",
@@ -38,15 +39,22 @@ FIGURES = (
 )
 
 
+def lines(states) -> np.ndarray:
+    """Serving pays a line in the state, in units of some ten."""
+    out = np.zeros((len(states), 2, 1 + states.shape[1]))
+    out[:, 1, 0], out[:, 1, 1:] = 1.0, np.asarray(states, float) / 10
+    return out
+
+
 def quick(**told) -> PQR:
-    """Linear stages; where the study chooses no policy, another than that of its draws."""
-    stages = {"anchor_value": "linear", "reward": "linear"}
-    return PQR(**{"policy": Logit(ridge=20.0), **told, **stages})
+    """A reward of few coefficients, with errors of its own."""
+    reward = Joint(features=lines)
+    return PQR(**{"policy": Logit(ridge=20.0), **told, "reward": reward})
 
 
 @pytest.fixture(scope="module")
 def linear():
-    """Linear stages in place of networks and joint estimation, which take seconds."""
+    """Lines in place of the default's terms, which take seconds to choose."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deeppqr.PQR", quick)
         yield
@@ -70,7 +78,7 @@ def rows_of(found: Findings, **about) -> list[dict]:
 @needs_files
 def test_the_study_writes_tables_and_figures(outcome):
     assert outcome.failures == {}
-    assert outcome.num_tasks == 2 + 2 + 2 * 5 + 2
+    assert outcome.num_tasks == 2 + 2 + 2 * 4 + 2
     for name in FIGURES:
         assert (outcome.folder / f"{name}.png").read_bytes()[:4] == b"\x89PNG"
         assert (outcome.folder / f"{name}.pdf").read_bytes()[:4] == b"%PDF"
@@ -79,7 +87,8 @@ def test_the_study_writes_tables_and_figures(outcome):
     for words in (
         "TWA (TW): The action 'serve' is never taken in this panel",
         "rows of periods 13 and 14 linked to the next                                 42,480",
-        "The five most rewarding markets of each carrier, light",
+        "The five most rewarding markets of each carrier, default",
+        "Standard errors of the rewards by the fit, over those of the bootstrap",
         "American's five most rewarding markets are all at Dallas (default)",
         "with more competitors most carriers serve less",
         "American is the only exception",
@@ -167,13 +176,12 @@ def test_errors_are_clustered_by_market(found, sample, over, present):
 
 
 @needs_files
-@pytest.mark.parametrize("method", ["default", "light"])
-def test_the_best_markets_come_in_order(found, method):
+def test_the_best_markets_come_in_order(found):
     names = dict(datasets.airline_frame().select("Segid", "market").iter_rows())
     for carrier in ("AA", "OTHER"):
-        rows = rows_of(found, sample=carrier, method=method)
+        rows = rows_of(found, sample=carrier, method="default")
         rows.sort(key=lambda row: -row["reward"])
-        best = found.best(carrier, method)
+        best = found.best(carrier, "default")
         assert [market.reward for market in best] == [row["reward"] for row in rows[:5]]
         assert [market.name for market in best] == [
             names[row["market"]] for row in rows[:5]
@@ -197,38 +205,47 @@ def worth_and_means(fit) -> np.ndarray:
 @pytest.fixture(scope="module")
 def draws(linear):
     panel = sample_of("AA", MARKETS).panel
-    light = quick(discount=0.95, anchor="out", policy="logit")
-    return bootstrap(light, panel, worth_and_means, replicates=4, seed=0).draws
+    model = quick(discount=0.95, anchor="out")
+    return bootstrap(model, panel, worth_and_means, replicates=4, seed=0).draws
 
 
 @needs_files
-def test_intervals_are_moments_of_the_draws(found, draws):
+def test_errors_and_ranks_are_those_of_the_fit(found):
+    """Of the estimate itself, not of another model."""
+    sample = sample_of("AA", MARKETS)
+    fit = quick(discount=0.95, anchor="out").fit(sample.panel)
+    low, high = fit.interval(sample.test)
+    order = rank(fit, sample.test, "serve", top=TOP)
+    shares = []
+    for place, market in enumerate(found.best("AA", "default"), start=1):
+        row = sample.test["Segid"].to_list().index(market.number)
+        np.testing.assert_allclose(interval(market), (low[row, 1], high[row, 1]))
+        assert market.top_share == order.top_share[row]
+        assert market.ranks == (order.low[place - 1], order.high[place - 1])
+        assert market.ranks[0] <= place <= market.ranks[1]
+        shares.append(market.top_share)
+    assert max(shares) > TOP / MARKETS
+    ends = [set(name.split(" - ")) for name in sample.test["market"]]
+    hubs = [set.intersection(*(ends[at] for at in best)) for best in order.highest]
+    shared = found.hubs("AA")
+    assert sum(shared.values()) == pytest.approx(1)
+    for hub, share in shared.items():
+        wanted = [min(hub_, default="none") == hub for hub_ in hubs]
+        assert share == pytest.approx(np.mean(wanted))
+
+
+@needs_files
+def test_the_bootstraps_errors_are_moments_of_its_draws(found, draws):
     """Sums and squares in the table against the draws themselves."""
-    test = sample_of("AA", MARKETS).test
     worth = draws[:, :MARKETS]
     error = worth.std(axis=0, ddof=1)
-    times = np.zeros(MARKETS)
-    hubs = []
-    for draw in worth:
-        top = sorted(range(MARKETS), key=lambda row: -draw[row])[:TOP]
-        times[top] += 1
-        ends = [set(test["market"][row].split(" - ")) for row in top]
-        hubs.append(min(set.intersection(*ends), default="none"))
     spread = found.spread("AA")
     assert len(spread) == MARKETS
     # Squares less the square of sums lose about mean^2 / variance units of rounding.
     lost = 1e-15 * (1 + (worth.mean(axis=0) / error) ** 2).max()
     assert lost < 1e-6
-    for row, market in enumerate(test["Segid"]):
-        np.testing.assert_allclose(spread[market], (error[row], times[row] / 4), rtol=lost)
-    for method in ("default", "light"):
-        for market in found.best("AA", method):
-            row = test["market"].to_list().index(market.name)
-            wanted = market.reward + 1.959964 * error[row] * np.array([-1, 1])
-            ends = interval(market)
-            assert ends is not None
-            np.testing.assert_allclose(ends, wanted, rtol=1e-6)
-    assert found.hubs("AA") == {hub: hubs.count(hub) / 4 for hub in set(hubs)}
+    for row, market in enumerate(sample_of("AA", MARKETS).test["Segid"]):
+        np.testing.assert_allclose(spread[market], error[row], rtol=lost)
 
 
 @needs_files
@@ -264,7 +281,7 @@ def test_a_finished_study_is_not_run_again(outcome, monkeypatch):
     said = []
     again = run_study(find_study("airline"), outcome.folder, SETTINGS, said.append)
     assert len(said) == 1
-    assert "16 tasks, 16 finished already" in said[0]
+    assert "14 tasks, 14 finished already" in said[0]
     assert again.text == outcome.text
     assert (outcome.folder / "table.csv").read_bytes() == before
 
@@ -289,32 +306,34 @@ def test_replicates_that_fail_are_told(linear, tmp_path):
     assert 0 < len(failed) < 8
     assert all("ActionNeverTaken" in row["note"] for row in failed)
     assert {row["draws"] for row in rows if row["kind"] == "spread"} == {8 - len(failed)}
-    rows += _fits.fit("B6", "light", 60, 0)
+    rows += _fits.fit("B6", "default", 60, 0)
     frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
     assert f"{len(failed)} replicates of the bootstrap failed" in report(frame, tmp_path)
 
 
 @needs_files
 @pytest.mark.slow
-def test_light_is_quick_and_predicts_better_than_rates():
-    """As the study runs it: joint estimation without networks."""
-    rows = _fits.fit("AA", "light", 600, 0)
-    frame = pl.from_dicts(
-        rows + _fits.fit("AA", "same", 600, 0), infer_schema_length=None, strict=False
-    )
-    gain = Findings(frame).gain("AA", "light", over="same")
+def test_the_default_has_no_seed_and_predicts_better_than_rates():
+    """As the study runs it, on a third of the markets."""
+    rows = _fits.fit("AA", "default", 600, 0)
+    for seed in (1, 9):
+        again = _fits.fit("AA", "default", 600, seed)
+        assert [{**row, "seed": 0} for row in again] == rows
+    rows += _fits.fit("AA", "same", 600, 0)
+    frame = pl.from_dicts(rows, infer_schema_length=None, strict=False)
+    gain = Findings(frame).gain("AA", "default", over="same")
     assert gain is not None
     assert gain.clear
-    drawn = _fits.replicates("AA", 150, [0, 3])
-    again = _fits.replicates("AA", 150, [2, 3])
-    last = [[r for r in each if r.get("replicate") == 2] for each in (drawn, again)]
+    drawn = _fits.replicates("AA", 150, [0, 2])
+    again = _fits.replicates("AA", 150, [1, 2])
+    last = [[r for r in each if r.get("replicate") == 1] for each in (drawn, again)]
     assert last[0] == last[1]
 
 
 def test_tasks():
     study = find_study("airline")
     tasks = study.tasks(complete_settings(study, {}))
-    assert len(tasks) == 2 + 6 + len(IDENTIFIED) * (8 + 2)
+    assert len(tasks) == 2 + 6 + len(IDENTIFIED) * (7 + 2)
     assert "TW" not in IDENTIFIED
     spans = [
         task.parameters["replicates"]
@@ -348,14 +367,14 @@ def example(rows: list[dict], names: dict[int, str] | None = None) -> Findings:
     return found
 
 
-def american(markets: list[str], hubs: list[str]) -> Findings:
+def american(markets: list[str], hubs: list[tuple[str, int]]) -> Findings:
     """Rewards that fall from market to market."""
     about = {"kind": "market", "sample": "AA", "carrier": "AA"}
     rows: list[dict] = [
         {**about, "market": n, "reward": -float(n), "hub": None}
         for n in range(len(markets))
     ]
-    rows += [{"kind": "hub", "sample": "AA", "hub": hub} for hub in hubs]
+    rows += [{"kind": "hub", "sample": "AA", "hub": h, "draws": n} for h, n in hubs]
     return example(rows, dict(enumerate(markets)))
 
 
@@ -366,11 +385,11 @@ DALLAS = [f"Dallas - {place}" for place in ("Denver", "Miami", "Reno", "Tulsa", 
     ("markets", "hubs", "verdict"),
     [
         (DALLAS, [], AGREES),
-        ([*DALLAS, "Reno - Tulsa"], ["Dallas"] * 20, AGREES),
+        ([*DALLAS, "Reno - Tulsa"], [("Dallas", 20)], AGREES),
         (["Dallas Love - Denver", *DALLAS], [], DISAGREES),
-        (["Reno - Tulsa", *DALLAS], ["none"] * 20, DISAGREES),
-        (DALLAS, ["Dallas"] * 10 + ["Chicago"] * 10, UNDECIDED),
-        (["Reno - Tulsa", *DALLAS], ["Dallas"] * 10 + ["none"] * 10, UNDECIDED),
+        (["Reno - Tulsa", *DALLAS], [("none", 20)], DISAGREES),
+        (DALLAS, [("Dallas", 10), ("Chicago", 10)], UNDECIDED),
+        (["Reno - Tulsa", *DALLAS], [("Dallas", 10), ("none", 10)], UNDECIDED),
     ],
 )
 def test_whether_the_best_are_all_at_dallas(markets, hubs, verdict):

@@ -40,6 +40,7 @@ def test_there_is_no_oracle_for_a_reward_of_the_state():
         fit_paper(world, world.simulate(steps=20, units=2))
 
 
+@pytest.mark.slow
 def test_soft_q_demonstrations_change_the_data_and_not_the_truth(monkeypatch):
     def little(*preferences):
         training = Training(members=1, width=8, check_every=5, early_stopping=False)

@@ -35,6 +35,7 @@ def test_many_decisions_are_scored_at_no_more_states(monkeypatch):
     assert len(make_problem(CELL, 7).states) == 40
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quick")
 def test_one_variable_leaves_two_directions():
     """All inputs of FQI-I's labels are then 1 or -1 at unit norm."""

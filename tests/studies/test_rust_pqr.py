@@ -6,7 +6,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from deeppqr import DataError
+import deeppqr
+from deeppqr import DataError, datasets
 from deeppqr_studies import complete_settings, find_study, run_study
 from deeppqr_studies.buses._rust_pqr import collect, report
 from deeppqr_studies.buses._rust_pqr_fits import (
@@ -71,7 +72,7 @@ def test_a_line_is_projected_on_itself():
 
 def test_the_report_counts_failures_and_what_the_bands_hold(tmp_path):
     slopes = np.linspace(1.0, 3.0, 41)
-    drawn = [rows_of("draw", s, replicate=n) for n, s in enumerate(slopes)]
+    drawn = [rows_of("draw", s, replicate=n, converged=n > 1) for n, s in enumerate(slopes)]
     for row in drawn[:4]:
         row["r(50)"] += 1.0  # costs that are no line
     drawn.append({"sample": "4", "part": "failure", "replicate": 41, "note": "Trouble"})
@@ -79,6 +80,7 @@ def test_the_report_counts_failures_and_what_the_bands_hold(tmp_path):
     (sample,) = collect(frame)
     assert sample.failures == ["Trouble"]
     assert sample.num_bent == 4
+    assert (~sample.converged).sum() == 2
     # 39 of 41 curves, ordered as their slopes are: one is left out on either side.
     assert sample.line_demand_band is not None
     ends = 0.1 * np.outer(slopes[[1, -2]], 1 / np.array(PRICES))
@@ -86,7 +88,7 @@ def test_the_report_counts_failures_and_what_the_bands_hold(tmp_path):
     text = report(frame, tmp_path)
     assert "that of lines at 28" in text
     assert "are in them at 0 and 0" in text
-    assert f"({slopes.std(ddof=1):.3f})" in text
+    assert f"2.000 (0.500) [{slopes.std(ddof=1):.3f}]" in text
     latex = (tmp_path / "tables.tex").read_text()
     assert latex.count(r"\toprule") == latex.count(r"\bottomrule") == 4
     for name in ("costs", "demand"):
@@ -112,9 +114,9 @@ def test_the_study_end_to_end(tmp_path):
         for part in ("PQR", "NFXP", "draw")
     }
     np.testing.assert_allclose(theta["NFXP"][0], [10.0750, 2.2930], atol=5e-4)
-    # Within one of Rust's standard errors, 1.582 and 0.639.
+    # Within half of Rust's standard errors, 1.582 and 0.639.
     apart = np.abs(theta["PQR"][0] - [10.0750, 2.2930])
-    assert (apart < [1.582, 0.639]).all()
+    assert (apart < [0.791, 0.3195]).all()
     assert theta["draw"].shape == (1, 2)
 
 
@@ -122,8 +124,6 @@ def test_the_study_end_to_end(tmp_path):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::deeppqr.WeakOverlapWarning")
 def test_the_projection_is_that_of_a_fit():
-    from deeppqr import datasets
-
     panel = datasets.bus([4])
     found = (
         model()
@@ -133,8 +133,15 @@ def test_the_projection_is_that_of_a_fit():
         )
     )
     scale = np.array([1.0, -1e3])
-    mine = [row[name] for row in estimates("4")[:1] for name in PARAMETERS]
+    row = estimates("4")[0]
+    mine = [row[name] for name in PARAMETERS]
     np.testing.assert_allclose(mine, scale * found.theta, rtol=1e-6)
+    again = deeppqr.PQR(discount=0.9999, anchor="replace", seed=9).fit(panel)
+    closed = again.project(["1", "mileage_bin"], panel, weight="visits")
+    # Nothing in the default is random.
+    np.testing.assert_allclose(closed.theta, found.theta, rtol=1e-12)
+    own = [row[f"{name} s.e."] for name in PARAMETERS]
+    np.testing.assert_allclose(own, np.abs(scale) * closed.standard_errors, rtol=1e-9)
     drawn = [[row[name] for name in PARAMETERS] for row in draws("4", [0, 2])]
     errors = np.std(drawn, axis=0, ddof=1)
     np.testing.assert_allclose(errors, np.abs(scale) * found.standard_errors, rtol=1e-5)

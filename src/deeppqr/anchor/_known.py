@@ -16,10 +16,11 @@ from scipy import sparse
 
 from .._errors import DataError
 from .._messages import counted
-from .._shapes import States
+from .._shapes import Codes, Mask, States
 from .._stored import stored
 from ..learners._basis import RandomFeatures, penalty
 from ..mdp._law import Law
+from ..mdp._simulate import draw
 from ..mdp._tabular import (
     ROUNDING,
     absorbing_states,
@@ -60,6 +61,16 @@ class KnownTransition:
     def end(self) -> Float[np.ndarray, "cell action"]:
         """The probability that the process ends."""
         return 1 - self.probability.sum(axis=2)
+
+    def draw(
+        self, state: States, action: Codes, rng: np.random.Generator
+    ) -> tuple[States, Mask]:
+        """A next state of each row, and whether the process ended instead."""
+        chance = self.probability[self.cells.require(state), action]
+        end = 1 - chance.sum(axis=1)
+        chance = np.column_stack([chance, np.where(end > ROUNDING, end, 0)])
+        picked, number = draw(chance, rng), len(self.cells)
+        return self.cells.states[np.minimum(picked, number - 1)], picked == number
 
 
 def resolve_transition(transition: Any, panel: Panel) -> KnownTransition | Law:
@@ -225,10 +236,10 @@ class KnownLaw(AbstractAnchorSolver):
         here = evaluate(state)
         outcomes = self.transition.outcomes(state, problem.anchor_label)
         there, bonus = np.zeros_like(here), np.zeros(len(state))
-        for draw in range(outcomes.states.shape[1]):
-            weight = outcomes.probability[:, draw]
-            there += weight[:, None] * evaluate(outcomes.states[:, draw])
-            bonus += weight * problem.bonus(outcomes.states[:, draw])
+        for sample in range(outcomes.states.shape[1]):
+            weight = outcomes.probability[:, sample]
+            there += weight[:, None] * evaluate(outcomes.states[:, sample])
+            bonus += weight * problem.bonus(outcomes.states[:, sample])
         # One pseudo-row, where the regression on data has 100: the law is known, so the
         # penalty only has to keep the system regular.
         system = here.T @ (here - problem.discount * there) + penalty(here.shape[1], 1.0)

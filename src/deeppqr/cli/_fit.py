@@ -36,9 +36,9 @@ EXAMPLES = """\
   deeppqr fit decisions.csv --state wear --action action --unit owner --time month \\
       --anchor repair --anchor-reward -1 --discount 0.9 --out run/
   deeppqr fit --config deeppqr.toml --out runs/{date} --strict     # every week
-  deeppqr fit doses.csv --state age pain --action dose --action-range 0 10 --atom 0 \
+  deeppqr fit doses.csv --state age pain --action dose --action-range 0 10 --atom 0 \\
       --unit patient --time day --anchor 0 --discount 0.95 --out run/  # amounts
-  deeppqr fit "decisions/*.parquet" --state wear --action action --unit owner \
+  deeppqr fit "decisions/*.parquet" --state wear --action action --unit owner \\
       --time month --anchor repair --discount 0.9 --out run/  # larger than memory
 """
 
@@ -72,6 +72,13 @@ def register(jobs) -> None:
         help="exit with status 1 if a verdict is not ok; the fit is written all the same",
     )
     add_no_report(output)
+    output.add_argument(
+        "--check",
+        type=int,
+        metavar="N",
+        help="also draw N panels from the fit, fit them again and print bias and coverage; "
+        "each is kept in check.csv of the folder when it is done",
+    )
     output.add_argument(
         "--verbose",
         action="store_true",
@@ -162,6 +169,11 @@ def run(arguments: argparse.Namespace) -> int:
     out = dated(arguments.out)
     check_fit_folder(out, arguments.overwrite)
     space = action_space(arguments.action_range, arguments.atom)
+    if arguments.check is not None and (space is not None or arguments.check < 1):
+        raise DataError(
+            "--check takes a number of panels, 1 or more, of finitely many actions, but "
+            f"{arguments.check}{' with --action-range' if space else ''} arrived."
+        )
     panel = _read(arguments.data, named(arguments, COLUMNS), space)
     model = deeppqr.PQR(
         anchor=find_label(panel.actions, arguments.anchor)
@@ -170,6 +182,11 @@ def run(arguments: argparse.Namespace) -> int:
         anchor_reward=anchor_reward(arguments.anchor_reward, arguments.state),
         **named(arguments, SETTINGS),
     )
+    if arguments.check is not None and not isinstance(panel, deeppqr.Panel):
+        raise DataError(
+            "--check draws panels as large as the data, which stay on disk here. Leave it "
+            "out, or give one file, which is read into memory."
+        )
     fit = model.fit(panel)
     with fit_folder(out, arguments.overwrite) as folder:
         written_somewhere(fit.save, folder, name=out)
@@ -178,6 +195,9 @@ def run(arguments: argparse.Namespace) -> int:
     say(arguments, fit.summary())
     page = out / "report.html"
     say(arguments, f"Fit written to {out}{f'; to read: {page}' if page.exists() else ''}")
+    if arguments.check is not None:
+        told = {"replicates": arguments.check, "seed": arguments.seed}
+        say(arguments, str(fit.simulation_check(panel, **told, out=out / "check.csv")))
     concerns = [figure.name for figure in fit.diagnostics.warnings]
     if arguments.strict and concerns:
         say(arguments, f"Not ok, with --strict: {', '.join(concerns)}")

@@ -114,7 +114,7 @@ def _parse(words: Sequence[str]) -> argparse.Namespace:
     job = jobs.get(words[0]) if words else None
     if job is not None and any(OPTION in each.option_strings for each in job._actions):
         apply_config(job, words[1:])
-    return parser.parse_args(words)
+    return parser.parse_args(words or ["--help"])
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from .._shapes import PerRow, States
 from ..continuous._shapes import ActionShapes
 from ..law._transition import AbstractTransition
 from ..learners._chunks import in_chunks
-from ..reward._value_function import value_features
+from ..reward._value_function import ValueFeatures, value_features
 from ._environment import Solved
 from ._value_environment import ROUNDS, TOL, AbstractFeatureEnvironment
 
@@ -35,6 +35,7 @@ class AmountEnvironment(AbstractFeatureEnvironment):
     """The law's shapes at the nodes."""
     log_measure: Float[np.ndarray, " node"]
     anchor: Float[np.ndarray, " law_shape"]
+    features: ValueFeatures
     here: Float[np.ndarray, "row feature"]
     ahead: Float[np.ndarray, "law_shape row feature"]
 
@@ -60,6 +61,7 @@ class AmountEnvironment(AbstractFeatureEnvironment):
             at(nodes.action),
             np.log(nodes.weight),
             at(shapes.anchor_action[None])[0],
+            features,
             in_chunks(features, state).astype(np.float64),
             np.ascontiguousarray(np.moveaxis(ahead, 1, 0), np.float64),
         )
@@ -107,6 +109,18 @@ class AmountEnvironment(AbstractFeatureEnvironment):
         later = self.discount * self.collect(by_q)
         by_value = self.weight * (drop @ cho_solve(self._factor(drop), later))
         return by_q + prob * by_value[:, None]
+
+    def response(self, prob, by):
+        drop = self._under(prob)
+        gain = (prob * by).sum(axis=1) * self.weight
+        value = cho_solve(self._factor(drop), drop.T @ gain)
+        return by + self.discount * self.follow(value[:, None])[:, :, 0]
+
+    def look_up(self, state):
+        return in_chunks(self.features, state).astype(np.float64)
+
+    def value_at(self, solved, state):
+        return self.look_up(state) @ self.project(solved.value[:, None])[:, 0]
 
     def repeated(self, action):
         """The anchor's whatever the action: it may lie between the nodes."""

@@ -46,7 +46,7 @@ def set_up_amounts(fit: "Fit", panel: Panel | None, states: States | None) -> Se
     law = _law(fit, panel)
     nodes = reward.shapes.space.nodes()
     most = min(NODES, MOST_NUMBERS // len(nodes))
-    state, weight, start, asked = starts(fit, panel, states, most)
+    state, weight, start, asked, row = starts(fit, panel, states, most)
     known = state[weight > 0]
     direction = None
     if isinstance(reward, AmountReward) and state.shape[1] > 1:
@@ -56,7 +56,8 @@ def set_up_amounts(fit: "Fit", panel: Panel | None, states: States | None) -> Se
         state, weight, law, reward.shapes, fit.discount, direction
     )
     rewards = reward.rewards_of(state, nodes.action, fit.temperature)
-    return Setting(fit, law, None, state, weight, start, asked, rewards, environment)
+    told = (state, weight, start, asked, rewards, environment, panel, row)
+    return Setting(fit, law, None, *told)
 
 
 def _law(fit: "Fit", panel: Panel | None) -> AbstractTransition:

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._shapes import PerAction, PerRow
 from ..report._estimates import Estimates
-from ..report._grid import Grid, figure
+from ..report._grid import Grid, PrintedTable, figure
 from ._support import Support
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ class AtStates:
 
 
 @dataclass(frozen=True, eq=False)
-class Counterfactual:
+class Counterfactual(PrintedTable):
     """What a change does; print it. Changes have intervals, and say what they rest on."""
 
     title: str
@@ -137,25 +137,8 @@ class Counterfactual:
             self.title, names, self.changes, self.covariance, told, self.identification
         )
 
-    def text(self) -> str:
-        return self._grid().text()
-
-    def markdown(self) -> str:
-        return self._grid().markdown()
-
-    def latex(self) -> str:
-        return self._grid().latex()
-
-    def html(self) -> str:
-        return self._grid().html()
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def _grid(self) -> Grid:
+    def printed(self) -> Grid:
+        """Its cells, as every format shows them."""
         bounded = any(np.isfinite(each.anchor_low) for each in self.figures)
         head = ("", *HEADINGS, *(("g low", "g high") if bounded else ()))
         notes = [*self._said()]

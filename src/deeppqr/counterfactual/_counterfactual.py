@@ -6,14 +6,16 @@ import numpy as np
 
 from .._errors import DataError
 from .._shapes import PerAction
+from ..inference._fitted_law import law_is_learned
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
 from ..report._interval import check_level, normal_interval
 from ._amounts import given_masses, read_amount_scenario, set_up_amounts, tally_of_amounts
 from ._answer import AtStates, Counterfactual, Figure
-from ._measures import AMOUNT, REWARD, SHARE, Measure, Tally, measure
+from ._law_error import LawError
+from ._measures import AMOUNT, REWARD, SHARE, Tally, measure
 from ._normalisation import bounds, depends, statement
-from ._problem import Posed, Setting, law_is_learned, set_up
+from ._problem import Posed, Setting, set_up
 from ._scenario import Scenario, read_scenario
 from ._support import seen_support
 from ._uncertainty import NO_ERRORS, covariance_of
@@ -96,9 +98,15 @@ def counterfactual(
         setting = set_up_amounts(fit, panel, encoded)
     compared = _Compared(setting, scenario, periods)
     before, after = setting.before(), setting.after(scenario)
-    keys, pairs = compared.figures(before, after)
-    gradients = [part for pair in pairs for part in (pair[1].gradient, pair[0].gradient)]
-    both, how = covariance_of(fit, setting.state, gradients)
+    law = LawError.of(setting)
+    keys, pairs = compared.figures(before, after, law)
+    sides = [side for old, new in pairs for side in (new, old)]
+    gradients = [side.gradient for side in sides]
+    if law is None:
+        both, how = covariance_of(fit, setting.state, gradients)
+    else:
+        direct = np.stack([side.by_law for side in sides])
+        both, how = law.covariance(gradients, direct, before), "delta method"
     # Odd rows are before, even ones after; the change is their difference.
     to_change = np.kron(np.eye(len(keys)), [[1.0, -1.0]])
     covariance = to_change @ both @ to_change.T
@@ -142,15 +150,15 @@ def counterfactual(
         _at(setting, after, compared.tallies[1], scenario.labels),
         seen_support(fit.seen, asked),
         statement(scenario, fit.anchor),
-        tuple(_notes(setting, before, how)),
+        tuple(_notes(setting, before, how, counted=law is not None)),
     )
 
 
 class _Sided:
     """A figure of one problem: its value and gradient by the fit's rewards."""
 
-    def __init__(self, value: float, gradient: PerAction):
-        self.value, self.gradient = value, gradient
+    def __init__(self, value: float, gradient: PerAction, by_law: np.ndarray):
+        self.value, self.gradient, self.by_law = value, gradient, by_law
 
 
 class _Compared:
@@ -169,18 +177,17 @@ class _Compared:
             kept = [each.follows for each in scenario.available if each.follows is not None]
             self.tallies = tally_of_amounts(fit, every), tally_of_amounts(fit, kept)
 
-    def figures(self, before: Posed, after: Posed):
+    def figures(self, before: Posed, after: Posed, law: LawError | None = None):
         """Keys, and for each the figure before and after."""
         number = self.setting.reward.shape[1]
-        old = {
-            each.key: _Sided(each.value, each.by_reward)
-            for each in self._of(before, self.tallies[0])
-        }
-        new = {
-            each.key: _Sided(each.value, self.scenario.to_old(each.by_reward, number))
-            for each in self._of(after, self.tallies[1])
-        }
-        none = _Sided(0.0, np.zeros_like(self.setting.reward))
+        count = 0 if law is None else law.count
+        same = lambda by_reward: by_reward
+        back = lambda by_reward: self.scenario.to_old(by_reward, number)
+        told = law and law.sequels(before, None)
+        old = self._of(before, self.tallies[0], same, told, count)
+        told = law and law.sequels(after, self.scenario)
+        new = self._of(after, self.tallies[1], back, told, count)
+        none = _Sided(0.0, np.zeros_like(self.setting.reward), np.zeros(count))
         keys = list(dict.fromkeys([*old, *new]))
         # Shares of added actions after those of the others of the same horizon.
         spans = list(dict.fromkeys(horizon for horizon, _, _ in keys))
@@ -198,10 +205,22 @@ class _Compared:
         values = np.array([new.value - old.value for old, new in pairs])
         return values, [new.gradient - old.gradient for old, new in pairs]
 
-    def _of(self, posed: Posed, tally: Tally) -> list[Measure]:
+    def _of(
+        self, posed: Posed, tally: Tally, back, sequels: Any, count: int
+    ) -> dict[tuple[str, str, Any], _Sided]:
+        """One problem's figures by their names."""
         told: dict[str, Any] = {"periods": self.periods, "long_run": self.long_run}
         told["transfers"] = self.scenario.transfer is not None
-        return list(measure(posed, self.setting.fit.temperature, tally, **told))
+        found = measure(posed, self.setting.fit.temperature, tally, sequels=sequels, **told)
+        nothing = np.zeros(count)
+        return {
+            each.key: _Sided(
+                each.value,
+                back(each.by_reward),
+                nothing if sequels is None else each.by_law,
+            )
+            for each in found
+        }
 
 
 def _at(setting: Setting, posed: Posed, tally: Tally, labels: tuple[Any, ...]) -> AtStates:
@@ -218,10 +237,11 @@ def _at(setting: Setting, posed: Posed, tally: Tally, labels: tuple[Any, ...]) -
     return AtStates(atoms, counted[:, shares], expected, value, counted[:, amounts])
 
 
-def _notes(setting: Setting, before: Posed, how: str):
+def _notes(setting: Setting, before: Posed, how: str, *, counted: bool):
     """What the answer rests on."""
-    yield f"Standard errors: {how}."
-    if how != NO_ERRORS and law_is_learned(setting.law):
+    with_law = ", the law's part clustered by unit" if counted else ""
+    yield f"Standard errors: {how}{with_law}."
+    if not counted and how != NO_ERRORS and law_is_learned(setting.law):
         yield (
             "The errors of the learned law are left out, but for what they do to the "
             "rewards."

@@ -9,7 +9,7 @@ one piece of code.
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from jaxtyping import Float
@@ -19,6 +19,10 @@ from scipy.special import log_softmax, logsumexp
 
 from .._shapes import PerAction, PerRow, States
 from ..mdp._tabular import bellman_system
+from ..panel._cells import Cells
+
+if TYPE_CHECKING:
+    from ._law_error import Sequels
 
 NEWTON_STEPS = 100
 # Relative to the size of Q, as in mdp._tabular.
@@ -74,6 +78,19 @@ class AbstractEnvironment(ABC):
         Q moves with the reward by $dQ = dr + \gamma E[dV]$ and, since the policy is
         optimal, $dV = \sum_a \pi_a dQ_a$: nothing is gained by changing it.
         """
+
+    @abstractmethod
+    def response(self, prob: PerAction, by: PerAction) -> PerAction:
+        """How Q moves if the reward moves `by` so much: what `reward_gradient` turns
+        around."""
+
+    @abstractmethod
+    def look_up(self, state: States) -> Any:
+        """The basis at other states, (row, basis), dense or sparse."""
+
+    @abstractmethod
+    def value_at(self, solved: Solved, state: States) -> PerRow:
+        """V at other states, of the problem solved last."""
 
     @abstractmethod
     def potential(self, action: int, earned: PerRow) -> PerRow:
@@ -135,6 +152,17 @@ class TabularEnvironment(AbstractEnvironment):
         later = self.discount * self.collect(by_q)
         return by_q + prob * self._lu(prob).solve(later, trans="T")[:, None]
 
+    def response(self, prob, by):
+        value = self._lu(prob).solve((prob * by).sum(axis=1))
+        return by + self.discount * self.follow(value[:, None])[:, :, 0]
+
+    def look_up(self, state):
+        place = np.arange(len(state)), Cells(self.state).require(state)
+        return sparse.csr_array((np.ones(len(state)), place), (len(state), len(self.state)))
+
+    def value_at(self, solved, state):
+        return solved.value[Cells(self.state).require(state)]
+
     def potential(self, action, earned):
         return self._repeated(action).solve(earned)
 
@@ -174,11 +202,17 @@ class Flow:
         size = len(self.environment.project(np.zeros((len(self.prob), 1))))
         return self.step(np.eye(size))
 
-    def over_periods(self, flow: Float[np.ndarray, "row column"], periods: int):
+    def over_periods(
+        self,
+        flow: Float[np.ndarray, "row column"],
+        periods: int,
+        sequels: "Sequels | None" = None,
+    ):
         """Expected sums over the first periods and their gradient by the policy.
 
-        Returns the sums (column), by how much each moves with the flow (row), and with the
-        probability of each action (row, action, column).
+        Returns the sums (column), by how much each moves with the flow (row), with the
+        probability of each action (row, action, column) and with the law, by its sequels
+        (sequel, column).
         """
         mass, masses = self.start, [self.start]
         for _ in range(periods - 1):
@@ -188,13 +222,19 @@ class Flow:
         once = self.environment.project(flow)
         to_go = np.zeros_like(once)
         moved = np.zeros((*self.prob.shape, flow.shape[1]))
+        by_law = _none(sequels, flow)
         # From the last period but one backwards: what follows an action is worth `to_go`.
         for mass in masses[-2::-1]:
             to_go = once + self.step(to_go)
-            moved += mass[:, None, None] * self.environment.follow(to_go)
-        return total @ flow, total, moved
+            ahead = self.environment.follow(to_go)
+            moved += mass[:, None, None] * ahead
+            if sequels is not None:
+                by_law += sequels.carried(mass[:, None] * self.prob, to_go, ahead)
+        return total @ flow, total, moved, by_law
 
-    def long_run(self, flow: Float[np.ndarray, "row column"]):
+    def long_run(
+        self, flow: Float[np.ndarray, "row column"], sequels: "Sequels | None" = None
+    ):
         """Means in the long run and their gradients, as in `over_periods`."""
         environment = self.environment
         one = environment.project(np.ones((len(self.prob), 1)))[:, 0]
@@ -205,5 +245,12 @@ class Flow:
         mass = environment.unproject(np.linalg.solve(system.T, first / (first @ one)))
         mean = mass @ flow
         away = environment.project(flow) - one[:, None] * mean
-        ahead = environment.follow(np.linalg.solve(system, away))
-        return mean, mass, mass[:, None, None] * ahead
+        to_go = np.linalg.solve(system, away)
+        ahead, by_law = environment.follow(to_go), _none(sequels, flow)
+        if sequels is not None:
+            by_law += sequels.carried(mass[:, None] * self.prob, to_go, ahead)
+        return mean, mass, mass[:, None, None] * ahead, by_law
+
+
+def _none(sequels: "Sequels | None", flow: np.ndarray) -> np.ndarray:
+    return np.zeros((0 if sequels is None else len(sequels.node), flow.shape[1]))

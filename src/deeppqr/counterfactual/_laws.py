@@ -10,7 +10,6 @@ from scipy import sparse
 
 from .._errors import DataError
 from .._shapes import States
-from ..anchor._known import KnownTransition
 from ..law._table import Table
 from ..law._transition import AbstractAhead, AbstractTransition, StateFunction
 from ..learners._chunks import in_chunks
@@ -224,6 +223,3 @@ def table_moves(transition: Any, cells: Cells, actions: Sequence[Any], encoding:
     check_transition(probability)
     order = np.argsort(cells.require(states))
     return listed_moves(probability[order][:, :, order])
-
-
-AnyLaw = KnownTransition | Law | AbstractTransition

@@ -13,6 +13,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._shapes import PerAction
+from ._law_error import Sequels
 from ._problem import Posed
 
 NOW, LONG_RUN = "now", "long run"
@@ -52,6 +53,8 @@ class Measure:
     value: float
     by_reward: PerAction
     """By the rewards at the nodes, in units of the reward."""
+    by_law: Float[np.ndarray, " cluster"]
+    """What each cluster's sequels do to it through the law, at these rewards."""
 
     @property
     def key(self) -> tuple[str, str, Any]:
@@ -67,6 +70,7 @@ def measure(
     periods: int | None,
     long_run: bool,
     transfers: bool,
+    sequels: Sequels | None = None,
 ) -> Iterator[Measure]:
     """What is tallied, rewards, transfers and values of one problem by horizon."""
     prob, start = posed.prob, posed.start
@@ -85,14 +89,20 @@ def measure(
         by_q = prob * (by_prob - mean) / temperature
         return posed.environment.reward_gradient(prob, by_q) + direct
 
-    spans = [(NOW, (start @ flow, start, np.zeros_like(paid_flow)))]
+    def by_law(by_reward: PerAction, carried: np.ndarray) -> np.ndarray:
+        if sequels is None:
+            return np.zeros(0)
+        return sequels.moved(by_reward, carried, temperature)
+
+    now = np.zeros((0 if sequels is None else len(sequels.node), flow.shape[1]))
+    spans = [(NOW, (start @ flow, start, np.zeros_like(paid_flow), now))]
     if periods is not None:
         label = f"{periods} period{'s' if periods > 1 else ''}"
-        spans.append((label, posed.flow.over_periods(flow, periods)))
+        spans.append((label, posed.flow.over_periods(flow, periods, sequels)))
     if long_run:
-        spans.append((LONG_RUN, posed.flow.long_run(flow)))
+        spans.append((LONG_RUN, posed.flow.long_run(flow, sequels)))
     nothing = np.zeros_like(prob)
-    for horizon, (sums, mass, moved) in spans:
+    for horizon, (sums, mass, moved, carried) in spans:
         by_prob = mass[:, None, None] * paid_flow + moved
         decisions = sums[-1]
         for at, (quantity, action) in enumerate(names):
@@ -103,12 +113,17 @@ def measure(
             if quantity == REWARD:
                 direct = mass[:, None] * prob / decisions
             gradient = by_reward(ratio, direct)
-            yield Measure(horizon, quantity, action, float(value), gradient)
+            along = (carried[:, at] - value * carried[:, -1]) / decisions
+            law = by_law(gradient - direct, along)
+            yield Measure(horizon, quantity, action, float(value), gradient, law)
         if horizon not in (NOW, LONG_RUN) and posed.environment.ends():
             gradient = by_reward(by_prob[:, :, -1], nothing)
-            yield Measure(horizon, DECISIONS, None, float(decisions), gradient)
+            law = by_law(gradient, carried[:, -1])
+            yield Measure(horizon, DECISIONS, None, float(decisions), gradient, law)
         if horizon == NOW:
             # V moves with Q by the policy, and Q with r: the temperature cancels.
             gradient = posed.environment.reward_gradient(prob, start[:, None] * prob)
             value = float(start @ posed.solved.value) * temperature
-            yield Measure(NOW, VALUE, None, value, gradient)
+            # What is earned now is no sequel.
+            later = by_law(gradient, np.zeros(len(carried)))
+            yield Measure(NOW, VALUE, None, value, gradient, later)

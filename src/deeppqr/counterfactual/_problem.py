@@ -8,21 +8,18 @@ from jaxtyping import Float
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
-from ..anchor._known import KnownTransition, resolve_transition
-from ..law._choice import learn_transition
+from ..anchor._known import KnownTransition
+from ..inference._fitted_law import AnyLaw, find_law
 from ..law._table import Table
-from ..law._transition import AbstractTransition, Steps
+from ..law._transition import AbstractTransition
 from ..learners._smooth_basis import SmoothBasis
 from ..mdp._law import Law
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ..reward._joint_reward import JointReward
-from ..reward._table import LawReward, TableReward
-from ..reward._temperature import AffineReward
 from ._amount_environment import AmountEnvironment
 from ._environment import AbstractEnvironment, Flow, Solved, TabularEnvironment
 from ._laws import (
-    AnyLaw,
     ChosenLaws,
     Edited,
     EditedLaw,
@@ -85,6 +82,9 @@ class Setting:
     reward: PerAction
     """Of the fit, at the nodes."""
     environment: AbstractEnvironment
+    panel: Panel | None = None
+    panel_row: np.ndarray | None = None
+    """The panel's row that each of the first nodes is, where states are continuous."""
 
     def before(self) -> Posed:
         return self.posed(self.environment, self.reward, np.zeros_like(self.reward))
@@ -182,7 +182,7 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     fit kept of it.
     """
     law = find_law(fit, panel)
-    cells = None
+    cells = panel_row = None
     if isinstance(law, KnownTransition):
         cells, moves = law.cells, listed_moves(law.probability)
     elif isinstance(law, Table):
@@ -195,7 +195,7 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
         environment = TabularEnvironment(cells.states, moves, fit.discount)
         state, weight = cells.states, np.ones(len(cells))
     else:
-        state, weight, start, at = starts(fit, panel, states, NODES)
+        state, weight, start, at, panel_row = starts(fit, panel, states, NODES)
         environment = ValueEnvironment.of(
             state,
             weight,
@@ -213,7 +213,8 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
             f"{fit.encoding.decode(state[row : row + 1])[0]} ({len(unknown)} such pairs), "
             "so the problem cannot be solved again. The default reward has one everywhere."
         )
-    return Setting(fit, law, cells, state, weight, start, at, reward, environment)
+    told = (state, weight, start, at, reward, environment, panel, panel_row)
+    return Setting(fit, law, cells, *told)
 
 
 def _asked(fit: "Fit", panel: Panel | None, states: States | None) -> tuple[States, PerRow]:
@@ -229,13 +230,17 @@ def _asked(fit: "Fit", panel: Panel | None, states: States | None) -> tuple[Stat
 
 def starts(
     fit: "Fit", panel: Panel | None, states: States | None, most: int
-) -> tuple[Nodes, Float[np.ndarray, " node"], Float[np.ndarray, " node"], np.ndarray]:
-    """Continuous states to solve on, their weights, those in the first period, and the
-    places of the states asked about: `most` of the data's, and all that the user gave."""
+) -> tuple[
+    Nodes, Float[np.ndarray, " node"], Float[np.ndarray, " node"], np.ndarray, np.ndarray
+]:
+    """Continuous states to solve on, their weights, those in the first period, the places
+    of the states asked about, and the rows of the data that they begin with: `most` of
+    the data's, and all that the user gave."""
     asked, mass = _asked(fit, panel, states)
     known = fit.seen.state if panel is None else panel.state
     # Every so many rows, so that all units are among them.
-    known = known[:: max(1, -(-len(known) // most))]
+    panel_row = np.arange(len(known))[:: max(1, -(-len(known) // most))]
+    known = known[panel_row]
     if states is None:
         every = max(1, -(-len(asked) // most))
         mass, state, weight = mass[::every], known, np.ones(len(known))
@@ -250,33 +255,7 @@ def starts(
         weight = np.append(np.ones(len(known)), np.zeros(len(states)))
         at = len(known) + np.arange(len(states))
     start = np.bincount(at, mass, len(state))
-    return state, weight, start / start.sum(), at
-
-
-def find_law(fit: "Fit", panel: Panel | None) -> AnyLaw:
-    """Where actions lead, as the fit has it, or as it is learned from the panel again."""
-    reward = fit.reward_function
-    bare = reward.policy_part if isinstance(reward, AffineReward) else reward
-    if isinstance(bare, LawReward):
-        return bare.transition
-    if isinstance(bare, (JointReward, TableReward)) and bare.law is not None:
-        return bare.law
-    given = None if fit.model is None else fit.model.transition
-    if panel is None:
-        raise DataError(
-            "This fit does not hold where its actions lead: give the panel it was made "
-            "from, as in fit.counterfactual(panel, ...)."
-        )
-    if given is not None:
-        return resolve_transition(given, panel)
-    if isinstance(bare, TableReward):
-        return Table(bare.cells, Steps.of(panel).pooled())
-    return learn_transition(panel).law
-
-
-def law_is_learned(law: AnyLaw) -> bool:
-    """Whether a law was estimated from a panel; others are given and hold no error."""
-    return not isinstance(law, (KnownTransition, Law))
+    return state, weight, start / start.sum(), at, panel_row
 
 
 def _as_expectations(law: AnyLaw, fit: "Fit") -> AbstractTransition:

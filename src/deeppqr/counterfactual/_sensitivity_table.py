@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ..report._grid import Grid, figure
+from ..report._grid import Grid, PrintedTable, figure
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,7 +34,7 @@ class SensitivityRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Sensitivity:
+class Sensitivity(PrintedTable):
     """How average rewards move with what was assumed; print it."""
 
     rows: tuple[SensitivityRow, ...]
@@ -66,25 +66,8 @@ class Sensitivity:
 
         return pl.DataFrame([vars(row) | {"action": str(row.action)} for row in self.rows])
 
-    def text(self) -> str:
-        return self._grid().text()
-
-    def markdown(self) -> str:
-        return self._grid().markdown()
-
-    def latex(self) -> str:
-        return self._grid().latex()
-
-    def html(self) -> str:
-        return self._grid().html()
-
-    def __str__(self) -> str:
-        return self.text()
-
-    def _repr_html_(self) -> str:
-        return self.html()
-
-    def _grid(self) -> Grid:
+    def printed(self) -> Grid:
+        """Its cells, as every format shows them."""
         shown = [action for action in self.actions if action != self.anchor][:MOST_COLUMNS]
         lines: dict[tuple[str, str], dict[Any, SensitivityRow]] = {}
         for row in self.rows:

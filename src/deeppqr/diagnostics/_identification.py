@@ -12,7 +12,8 @@ from ._diagnostics import Diagnostics
 
 ENDS = (
     "If the process ends with the action, mark these rows as terminal, as with "
-    'Panel.from_frame(..., terminal="ended") for a column that is true there.'
+    'Panel.from_frame(..., terminal="ended"), or --terminal ended on the command line, for '
+    "a column that is true there."
 )
 
 
@@ -49,8 +50,8 @@ def check_identified(panel: Panel, label: Any) -> int:
     if missing:
         times = int(taken[panel.action_index(missing[0])])
         raise ActionNeverTaken(
-            f"The action {missing[0]!r} is taken in {counted(times, 'row')} with weight, "
-            "and in none of them is the next state known, so its reward is not identified "
+            f"The action {missing[0]!r} is taken in {counted(times, 'row')}, and in "
+            "none of them is the next state known, so its reward is not identified "
             f"({counted(len(missing), 'such action')}: {missing}). {ENDS} If it goes on, "
             "add the rows that follow, or name the next state's columns."
         )

@@ -8,6 +8,7 @@ from ..panel._panel import Panel
 if TYPE_CHECKING:
     from .._fit import Fit
     from ..inference._bootstrap import Bootstrap
+    from ..inference._checked import SimulationCheck
     from ..inference._one_step import OneStep
     from ..inference._projection import Projection
     from ..report._estimates import Estimates
@@ -90,7 +91,30 @@ class Questions:
         model = require_model(self)
         require_own_panel(self, panel)
         own = measure(statistic, self)
-        return bootstrap(model, panel, statistic, estimate=own, **options)
+        return bootstrap(model, panel, statistic, estimate=own, fit=self, **options)
+
+    def simulate(self: Any, panel: Panel, *, seed: int = 0) -> Panel:
+        """Decisions of agents with this reward, by the fit's policy and law.
+
+        Of the shape of the fit's own panel: each unit begins where it began there, and is
+        followed as long unless it leaves.
+        """
+        from ..inference._simulated import simulate_fit
+
+        return simulate_fit(self, panel, seed)
+
+    def simulation_check(
+        self: Any, panel: Panel, statistic: Any = None, **options: Any
+    ) -> "SimulationCheck":
+        """Bias and coverage for this very panel's size, were the fit the truth: panels
+        are drawn from the fit and fitted again.
+
+        Options are those of `deeppqr.inference.simulation_check`: `replicates`, `seed`,
+        `level`, `workers`, `executor`, `out`.
+        """
+        from ..inference._simulation_check import simulation_check
+
+        return simulation_check(self, panel, statistic, **options)
 
     def identification(self: Any) -> str:
         """What is normalised, what the data say of the anchor, and which conclusions do

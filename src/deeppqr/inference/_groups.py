@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from .._errors import DataError
+from .._messages import did_you_mean
 from .._shapes import Codes, PerRow, States
 from ..panel._encoding import Encoding, StateColumn
 from ..panel._panel import Panel
@@ -69,7 +70,7 @@ def find_column(encoding: Encoding, column: str) -> tuple[StateColumn, int]:
         at += len(spec.feature_names)
     raise DataError(
         f"The column must be one of the state columns {encoding.names}, but {column!r} "
-        "arrived."
+        f"arrived.{did_you_mean(column, encoding.names)}"
     )
 
 

@@ -1,13 +1,13 @@
 """Which units a replicate draws, and the statistic that is asked for most."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
 from .._shapes import Codes, PerAction
-from ..panel._panel import Panel
+from ..panel._panel import Panel, take_rows
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -19,6 +19,27 @@ def draw_units(num_units: int, seed: int, replicate: int):
     rng = np.random.default_rng([seed, replicate])
     drawn = rng.integers(num_units, size=num_units)
     return np.bincount(drawn, minlength=num_units), int(rng.integers(2**31))
+
+
+def weighted_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
+    """The units drawn, each weighing as often as it was drawn."""
+    repeated = replace(panel, weight=panel.weight * count[panel.unit])
+    return repeated.select(count[panel.unit] > 0)
+
+
+def copied_panel(panel: Panel, count: Int[np.ndarray, " unit"]) -> Panel:
+    """The units drawn, those drawn again as further units with the same rows."""
+    parts, units = [], []
+    for copy in range(int(count.max())):
+        rows = np.flatnonzero(count[panel.unit] > copy)
+        parts.append(rows)
+        units.append(panel.unit[rows] + copy * panel.num_units)
+    rows = np.concatenate(parts)
+    labels, unit = np.unique(np.concatenate(units), return_inverse=True)
+    names = [(panel.unit_labels[i % panel.num_units], i // panel.num_units) for i in labels]
+    # Stable, so that each copy's rows stay in time order.
+    order = np.argsort(unit, kind="stable")
+    return take_rows(panel, rows[order], unit[order], names)
 
 
 @dataclass(frozen=True, eq=False)

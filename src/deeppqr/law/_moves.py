@@ -12,18 +12,21 @@ places where the step can lead: f need not be approximated as a function of s ag
 """
 
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
+from itertools import permutations
 
 import jax.random as jr
 import numpy as np
 from jaxtyping import Bool, Float
+from scipy.special import ndtri
 
 from .._shapes import PerRow, States
 from .._stored import stored
 from ..learners._boosting import BoostedTrees
 from ..learners._chunks import in_chunks
 from ..learners._ridges import Ridges, penalised_least_squares
-from ._transition import AbstractAhead, AbstractTransition, StateFunction, Steps
+from ..mdp._simulate import draw
+from ._transition import AbstractAhead, AbstractSampledTransition, StateFunction, Steps
 
 MOVES, RESETS, ENDS = 0, 1, 2
 # Deviations beyond six median absolute deviations (four standard deviations of a normal
@@ -44,7 +47,7 @@ HELD_OUT, MAX_JUDGED = 5, 20_000
 
 @stored
 @dataclass(frozen=True, eq=False)
-class Moves(AbstractTransition):
+class Moves(AbstractSampledTransition):
     """Typical steps with their deviations, resets and ends."""
 
     keeps: Float[np.ndarray, "action state_feature"]
@@ -224,10 +227,37 @@ class Moves(AbstractTransition):
         weight = chance[:, :, MOVES, None] * self.probability[acts]
         return Places(places, weight, chance[:, :, RESETS])
 
+    def survival(self, state, action):
+        found = np.empty(len(state))
+        for one in np.unique(action):
+            rows = action == one
+            found[rows] = 1 - self.chances(state[rows], acts=np.array([one]))[:, 0, ENDS]
+        return found
+
+    def land(self, state, action, rng):
+        # The few outcomes that expectations are taken over: what is drawn then has this
+        # law exactly, and not one that only shares its mean and covariance.
+        found = np.empty((len(state), state.shape[1]))
+        for one in np.unique(action):
+            rows = np.flatnonzero(action == one)
+            places = self.outcomes(state[rows], np.array([one]))
+            chance = np.concatenate([places.weight[:, 0], places.reset], axis=1)
+            picked = draw(chance, rng)
+            moves = picked < places.weight.shape[2]
+            at = np.where(moves, picked, 0)
+            found[rows] = places.states[np.arange(len(rows)), 0, at]
+            if not moves.all():
+                point = rng.integers(len(self._landing), size=int((~moves).sum()))
+                found[rows[~moves]] = self._landing[point]
+        return found
+
     def ahead(self, function: StateFunction) -> "MovedAhead":
-        # Without resets the mean has weight zero; any state of the right width will do.
-        places = self.landing if len(self.landing) else self.low[None]
-        return MovedAhead(self, function, in_chunks(function, places).mean(axis=0))
+        return MovedAhead(self, function, in_chunks(function, self._landing).mean(axis=0))
+
+    @property
+    def _landing(self) -> States:
+        # Without resets their chance is next to zero; any state of the right width will do.
+        return self.landing if len(self.landing) else self.low[None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -381,8 +411,9 @@ def _drift(columns, deviation, weight, size, drift: Ridges) -> np.ndarray:
 def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.ndarray]:
     """A few deviations that represent all, and their probabilities.
 
-    All distinct ones if they are few; along a line the middles of seven equal parts; else
-    two points on each principal axis, which have the mean and covariance of all.
+    All distinct ones if they are few; along a line the middles of seven equal parts; in a
+    few dimensions two points on each principal axis, which have the mean and covariance of
+    all; in many, points in which every variable has a law close to its own.
     """
     # Rounded, because differences such as 0.3 - 0.2 come out in several last digits.
     rounded, at = np.unique(deviation.round(9), axis=0, return_inverse=True)
@@ -397,8 +428,10 @@ def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.nda
     variance, axes = np.linalg.eigh((scaled * weight[:, None]).T @ scaled / weight.sum())
     variance, axes = variance[::-1], axes[:, ::-1]
     held = np.cumsum(variance) / variance.sum()
-    number = min(MAX_AXES, int(np.searchsorted(held, 0.95)) + 1)
-    if number == 1:
+    number = int(np.searchsorted(held, 0.95)) + 1
+    if number > MAX_AXES:
+        points = _balanced(scaled, weight)
+    elif number == 1:
         along = scaled @ axes[:, 0]
         order = np.argsort(along)
         share = np.cumsum(weight[order]) - 0.5 * weight[order]
@@ -411,3 +444,41 @@ def _outcomes(deviation: np.ndarray, weight: PerRow) -> tuple[np.ndarray, np.nda
         reach = np.sqrt(number * variance[:number])[:, None] * axes[:, :number].T
         points = np.concatenate([reach, -reach])
     return mean + points * size, np.full(len(points), 1 / len(points))
+
+
+def _balanced(scaled: np.ndarray, weight: PerRow) -> np.ndarray:
+    """Points whose every coordinate takes the means of equal parts of that variable.
+
+    Functions of one variable have nearly their expectation, whatever the number of
+    variables: a Latin hypercube, its ranks arranged for the correlations as by Iman and
+    Conover (1982).
+    """
+    spread = np.sqrt(np.average(scaled**2, axis=0, weights=weight))
+    moments = (scaled * weight[:, None]).T @ scaled / weight.sum()
+    correlation = moments / np.outer(spread, spread).clip(1e-12)
+    root = np.linalg.cholesky(0.999 * correlation + 0.001 * np.eye(len(spread)))
+    drawn = ndtri((_spread_ranks(len(spread)) + 0.5) / MAX_OUTCOMES)
+    ranks = np.argsort(np.argsort(drawn @ root.T, axis=0), axis=0)
+    points = np.empty(ranks.shape)
+    for place, column in enumerate(scaled.T):
+        order = np.argsort(column, kind="stable")
+        # The mean of a part is the slope of the total over that part.
+        share = np.concatenate([[0.0], np.cumsum(weight[order])])
+        total = np.concatenate([[0.0], np.cumsum((weight * column)[order])])
+        ends = np.linspace(0.0, share[-1], MAX_OUTCOMES + 1)
+        middles = np.diff(np.interp(ends, share, total)) * MAX_OUTCOMES / share[-1]
+        middles *= spread[place] / max(middles.std(), 1e-12)
+        points[:, place] = middles[ranks[:, place]]
+    return points
+
+
+@cache
+def _spread_ranks(dim: int) -> np.ndarray:
+    """Orders of the points, one for each variable, as little correlated as can be."""
+    every = np.array(list(permutations(range(MAX_OUTCOMES))))
+    centred = every - every.mean(axis=1, keepdims=True)
+    chosen, crossed = [0], np.outer(centred[0], centred[0])
+    for _ in range(1, dim):
+        chosen.append(int(((centred @ crossed) * centred).sum(axis=1).argmin()))
+        crossed += np.outer(centred[chosen[-1]], centred[chosen[-1]])
+    return every[chosen].T

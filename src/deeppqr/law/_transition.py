@@ -44,6 +44,28 @@ class AbstractTransition(ABC):
         return self
 
 
+class AbstractSampledTransition(AbstractTransition):
+    """A law that can also be drawn from: what a simulation needs."""
+
+    @abstractmethod
+    def survival(self, state: States, action: Codes) -> PerRow:
+        """The chance of each row that the process goes on after its action."""
+
+    @abstractmethod
+    def land(self, state: States, action: Codes, rng: np.random.Generator) -> States:
+        """A draw of each row's next state, given that the process goes on.
+
+        Its mean is the law's. A column of zeros and ones may hold a probability instead.
+        """
+
+    def draw(
+        self, state: States, action: Codes, rng: np.random.Generator
+    ) -> tuple[States, Mask]:
+        """A next state of each row, and whether the process ended instead."""
+        ends = rng.random(len(state)) >= self.survival(state, action)
+        return self.land(state, action, rng), ends
+
+
 @stored
 @dataclass(frozen=True, eq=False)
 class Steps:

@@ -51,10 +51,15 @@ def smooth_basis(
     surface: int | None = 0,
     direction: np.ndarray | None = None,
     slope: np.ndarray | None = None,
+    shared: bool = False,
     shapes_of: tuple[np.ndarray, dict[str, np.ndarray]] | None = None,
     higher: bool = False,
 ) -> SmoothBasis:
     """Constants and lines for every action; `curved`, bends and products too.
+
+    With `shared`, constants have a part that actions share: a parabola where they are
+    numbers, one level where they are four or more other labels. Not for lines, with which
+    rounds begin: from a rare exit they lost their way with it.
 
     `shapes_of` are other shapes over the actions than those of their labels, and kinds;
     with `higher` the surface goes with the higher of them, too.
@@ -119,11 +124,10 @@ def smooth_basis(
         if first > dim:
             at = slice(first - dim - 1, last - dim - 1)
             scale[at] = max(float(np.sqrt((left[:, at] ** 2).mean())), 1e-6)
+    of_constants = _shapes_of_constants(kinds, shared)
     terms = []
     for kind, first, last in groups:
-        for name, rows in kinds.items():
-            if kind == "constants" and APART in kinds and name != APART:
-                continue
+        for name, rows in (of_constants if kind == "constants" else kinds).items():
             if kind == "constants" and name == HIGHER:
                 terms.append(Term(f"levels of {HIGHER}", first, last, rows))
                 continue
@@ -138,6 +142,16 @@ def smooth_basis(
     number = np.where(free, FREE, np.cumsum(~free) - 1)
     group = np.repeat(number, [term.width for term in terms])
     return replace(bare, removed=removed, scale=scale, terms=tuple(terms), group=group)
+
+
+def _shapes_of_constants(kinds: dict[str, np.ndarray], shared: bool):
+    """Kinds of shapes that constants have, with their rows."""
+    if APART not in kinds:
+        return kinds
+    # One penalty on the line and the parabola: of one coefficient it cannot be told.
+    of_all = [rows for name, rows in kinds.items() if name.startswith((SMOOTH, COMMON))]
+    found = {COMMON: np.concatenate(of_all)} if of_all and shared else {}
+    return found | {name: kinds[name] for name in (APART, HIGHER) if name in kinds}
 
 
 def _bends_by(name: str, kinds: dict[str, np.ndarray]) -> bool:

@@ -8,8 +8,9 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError, DeepPQRError
-from .._shapes import PerRow, States
+from .._shapes import Mask, PerRow, States
 from .._stored import ROLE, stored
+from ._simulate import draw
 from ._tabular import ROUNDING, as_floats
 
 
@@ -82,6 +83,31 @@ class Law:
             found = np.where(ends[:, :, None], state[:, None], found)
             probability = np.where(ends, 0.0, probability)
         return Outcomes(found, probability, rest)
+
+    def draw(
+        self, state: States, action: Any, rng: np.random.Generator
+    ) -> tuple[States, Mask]:
+        """A next state of each row, and whether the process ended instead."""
+        if self.draws is not None:
+            # Fresh numbers: those of `outcomes` are the same at every call.
+            found = as_floats("transition", self._call(state, action, rng))
+            ends = np.asarray(np.isnan(found).all(axis=1))
+            return np.where(ends[:, None], state, found), ends
+        outcomes = self.outcomes(state, action)
+        listed = outcomes.probability
+        ended = 1 - listed.sum(axis=1) - outcomes.rest
+        chance = np.column_stack(
+            [listed, outcomes.rest, np.where(ended > ROUNDING, ended, 0)]
+        )
+        picked, number = draw(chance, rng), listed.shape[1]
+        found = outcomes.states[np.arange(len(state)), np.minimum(picked, number - 1)]
+        jumps = picked == number
+        if jumps.any():
+            assert self.common is not None
+            found[jumps] = self.common[
+                rng.integers(len(self.common), size=int(jumps.sum()))
+            ]
+        return found, picked > number
 
     def missing(self, state: States, action: Any) -> PerRow:
         """What the outcomes lack to one where that is an end nobody named: with a common

@@ -165,7 +165,7 @@ def _counterfactual(result: Counterfactual, number: int) -> Section:
     ]
     text = f"Choices before (hollow) and after (filled): {'; '.join(said)}."
     figure = ReportFigure(result.title, svg_of(axes, f"result{number}", text), text)
-    table = _grid_table(result._grid())
+    table = _grid_table(result.printed())
     return Section(f"Counterfactual: {result.title}", [], [table], [figure])
 
 
@@ -177,7 +177,7 @@ def _sensitivity(result: Sensitivity, number: int) -> Section:
         "assumptions; the table has the figures."
     )
     figure = ReportFigure("sensitivity", svg_of(axes, f"result{number}", text), text)
-    return Section("Sensitivity", [], [_grid_table(result._grid())], [figure])
+    return Section("Sensitivity", [], [_grid_table(result.printed())], [figure])
 
 
 def _making(fit: "Fit") -> Section:

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from .._errors import DataError
-from .._messages import counted, warn_user
+from .._messages import counted, did_you_mean, warn_user
 
+ENDINGS = (".csv", ".parquet", ".pq")
 # Bytes at the start of files that polars inflates as it reads them.
 COMPRESSED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\x78\x01", b"\x78\x9c", b"\x78\xda")
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -48,6 +49,14 @@ def read_file(path: Any, *, labels: Sequence[Any] = (), quantities: Sequence[Any
         raise DataError(f"{path} could not be read: {reason}") from problem
 
 
+def _data_files(folder: Path) -> list[str]:
+    """Names of files that could have been meant; none where the folder cannot be read."""
+    try:
+        return [file.name for file in folder.iterdir() if file.suffix.lower() in ENDINGS]
+    except OSError:
+        return []
+
+
 def _checked_path(path: Any) -> Path:
     """The path of a regular file with an ending that is read."""
     try:
@@ -57,7 +66,7 @@ def _checked_path(path: Any) -> Path:
             f"`path` must name a file, but {path!r} arrived. For a DataFrame use "
             "Panel.from_frame(frame, ...)."
         ) from None
-    if path.suffix.lower() not in (".csv", ".parquet", ".pq"):
+    if path.suffix.lower() not in ENDINGS:
         raise DataError(
             f"{path} must be a .csv, .parquet or .pq file, but it ends in {path.suffix!r}."
         )
@@ -67,8 +76,12 @@ def _checked_path(path: Any) -> Path:
         there = False
     if not there:
         folder = path.parent.resolve()
-        where = "" if folder.is_dir() else ", and no such folder"
-        raise DataError(f"There is no file {path.name[:100]} in {folder}{where}.")
+        where, near = "", ""
+        if folder.is_dir():
+            near = did_you_mean(path.name, _data_files(folder))
+        else:
+            where = ", and no such folder"
+        raise DataError(f"There is no file {path.name[:100]} in {folder}{where}.{near}")
     if path.is_dir():
         raise DataError(
             f"{path} must be a file, but it is a folder. Read its files and pass one "

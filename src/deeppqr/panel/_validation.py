@@ -277,8 +277,8 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
             raise DataError(
                 f"`time` must be a number or a date, but {raw.describe_row(text[0])} has "
                 f"{plain(raw.time[text[0]])} ({counted(len(text), 'row')} in all). Text "
-                "sorts by characters ('10' before '9'): convert the column to integers or "
-                "dates."
+                "sorts by characters ('10' before '9'): convert the column to integers, or "
+                "to dates with pandas.to_datetime(column) or polars' column.str.to_date()."
             )
         _refuse_times_that_do_not_compare(raw.time)
     if raw.time.dtype.kind == "f":
@@ -291,11 +291,13 @@ def _order(raw: RawDecisions, unit: np.ndarray) -> np.ndarray:
     if same.any():
         first = int(np.flatnonzero(same)[0])
         rows = sorted((int(order[first]), int(order[first + 1])))
+        how = "Drop duplicates, or use a finer `time`."
+        if raw.unit is None:
+            how = "If several decide, name the column that tells who: `unit`. " + how
         raise DataError(
             f"Each unit may decide once per time, but rows {rows[0]} and {rows[1]} are "
             f"both {raw.describe_row(rows[0]).partition(' (')[2].rstrip(')')} "
-            f"({counted(int(same.sum()), 'such pair')}). Drop duplicates, or use "
-            "a finer `time`."
+            f"({counted(int(same.sum()), 'such pair')}). {how}"
         )
     return order
 

@@ -183,7 +183,7 @@ def plot_surfaces(
     anchor = fit.estimate.anchor
     shown = [a for a in chosen_actions(fit, actions) if a != anchor] or [anchor]
     surface = reward_surface(fit, column, second, others=others)
-    axes = take_axes(ax, len(shown), new, size=(4.2, 3.6))
+    axes = take_axes(ax, len(shown), new, size=(3.2, 2.8))
     largest = float(np.nanmax(np.abs(surface.reward[..., shown]))) or 1.0
     for axis, action in zip(axes, shown, strict=True):
         mesh = _draw_surface(axis, surface, action, largest, level)

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float
 
 from .._errors import DataError
-from ._grid import MISSING, Grid
+from ._grid import MISSING, Grid, PrintedTable
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,7 +35,7 @@ class EstimateRow(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Estimates:
+class Estimates(PrintedTable):
     r"""A vector of estimates with its covariance, as a journal prints it.
 
     $$z = \hat\theta / \mathrm{se}, \qquad p = 2\,\Phi(-|z|), \qquad
@@ -148,27 +148,6 @@ class Estimates:
         lines = tuple(_cells(row) for row in self.table())
         notes = (self.note,) if self.note else ()
         return Grid(self.title, head, lines, notes, self.facts)
-
-    def text(self) -> str:
-        """Aligned columns between rules, for the terminal."""
-        return self.printed().text()
-
-    def markdown(self) -> str:
-        """A Markdown table under a bold title, its facts below."""
-        return self.printed().markdown()
-
-    def latex(self) -> str:
-        r"""A `table` float with the rules of booktabs, which the preamble loads."""
-        return self.printed().latex()
-
-    def html(self) -> str:
-        """A `table` element, which notebooks show."""
-        return self.printed().html()
-
-    _repr_html_ = html
-
-    def __str__(self) -> str:
-        return self.text()
 
 
 def print_draws(found: "Bootstrap") -> Grid:

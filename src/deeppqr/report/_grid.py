@@ -1,6 +1,7 @@
 """A table of text cells in four formats: terminal, Markdown, LaTeX and HTML."""
 
 import html
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -88,6 +89,36 @@ class Grid:
                 f'<tfoot><tr><td colspan="{len(self.head)}">{note}</td></tr></tfoot>'
             )
         return "\n".join([*lines, "</table>"])
+
+
+class PrintedTable(ABC):
+    """What prints as a table: `text`, or another format; notebooks show `html`."""
+
+    @abstractmethod
+    def printed(self) -> Grid:
+        """Its cells, as every format shows them."""
+
+    def text(self) -> str:
+        """Aligned columns between rules, for the terminal."""
+        return self.printed().text()
+
+    def markdown(self) -> str:
+        """A Markdown table under a bold title, its facts below."""
+        return self.printed().markdown()
+
+    def latex(self) -> str:
+        r"""A `table` float with the rules of booktabs, which the preamble loads."""
+        return self.printed().latex()
+
+    def html(self) -> str:
+        """A `table` element, which notebooks show."""
+        return self.printed().html()
+
+    def _repr_html_(self) -> str:
+        return self.html()
+
+    def __str__(self) -> str:
+        return self.text()
 
 
 def figure(value: float, digits: int) -> str:

@@ -132,10 +132,12 @@ class Joint(AbstractRewardEstimator):
         discount: float,
         temperature: float,
         everyone: AllRows | None = None,
+        watch: Callable[[Any, Any, HeldOut], None] | None = None,
     ) -> tuple[RewardFit, AnchorSolution]:
         """The reward with the value that follows from it, started at a policy.
 
-        Where the panel is a part of larger data the last step is one on all rows.
+        Where the panel is a part of larger data the last step is one on all rows. `watch`
+        is shown what was found where, and how it was judged: replicates start from it.
         """
         with track("Reward and value", 6) as progress:
             progress.advance(note="where actions lead")
@@ -157,6 +159,8 @@ class Joint(AbstractRewardEstimator):
             progress.advance(note="held-out decisions")
             held_out = judge(found.problem, found.fit, task.decisions.fold[found.rows])
             tell("held out", verdict(held_out.scores, held_out.factor))
+            if watch is not None:
+                watch(task, found, held_out)
             if held_out.factor < 1:
                 found = task.shrunk(found, held_out)
             progress.advance(note="standard errors")
@@ -221,8 +225,9 @@ class _Task:
     def pose(self, rows: np.ndarray, features: ValueFeatures):
         """The value's problem at some of the decisions."""
         part = self.decisions
-        at = part.state[rows], part.action[rows], part.weight[rows]
-        return self.agent.pose(*at, features)
+        return self.agent.pose(
+            part.state[rows], part.action[rows], part.weight[rows], features
+        )
 
     def value_features(self, state: States, rows: int, direction=None) -> ValueFeatures:
         """Features scaled on some states, to be used on so many rows."""
@@ -367,7 +372,7 @@ class _Task:
             direction = fit.basis.steepest(few, fit.theta)
             slope = fit.basis.slope_along(few, fit.theta, direction)
         told = {"surface": surface, "direction": direction, "slope": slope}
-        basis = self.basis(sample, curved=True, **told)
+        basis = self.basis(sample, curved=True, shared=True, **told)
         if num_groups(fit.basis) > len(fit.basis.terms):
             basis = basis.with_own_penalties("lines")
         theta = carry_over_coefficients(basis, fit, sample)
@@ -409,7 +414,7 @@ class _Task:
             earned = self.anchor_reward(problem.state)
             known = problem.weights_of_repeating(self.anchor, earned)
         ahead = self.learned.law.ahead(problem.value_function(known))
-        covariance = coefficient_covariance(
+        covariance, posterior = coefficient_covariance(
             panel, self.decisions, found.rows, problem, fit, self.everyone
         )
         reward = JointReward(
@@ -423,6 +428,7 @@ class _Task:
             self.discount,
             self.temperature,
             self.learned.law.kept(),
+            posterior,
         )
         if len(found.rows) == len(panel) and not self.decisions.pooled:
             reward.keep(panel.state, self._continuations(problem, known))

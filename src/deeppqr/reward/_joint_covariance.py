@@ -32,8 +32,12 @@ def coefficient_covariance(
     problem: ValueProblem,
     fit: Fitted,
     everyone: AllRows | None = None,
-) -> Float[np.ndarray, "coefficient coefficient"]:
-    """Covariance of the coefficients, found on the decisions in `used`."""
+) -> tuple[
+    Float[np.ndarray, "coefficient coefficient"],
+    Float[np.ndarray, "coefficient coefficient"],
+]:
+    """Covariance of the coefficients, found on the decisions in `used`, and the part of
+    it that is the choices'."""
     columns = problem.columns(fit.basis)
     inverse = np.linalg.pinv(fit.information + np.diag(fit.diagonal), hermitian=True)
     # Moments, for which the rows that the value's weights are found on are enough.
@@ -60,7 +64,7 @@ def coefficient_covariance(
         # The law was learned on the panel alone, and its error moves all rows alike: the
         # effects are more, and as large as those of the panel.
         share *= (whole / everyone.weight) ** 2
-    return inverse + clustered_covariance(clustered) / share
+    return inverse + clustered_covariance(clustered) / share, inverse
 
 
 class _Surprises(NamedTuple):

@@ -43,6 +43,8 @@ class JointReward(AbstractReward):
     """The one it was estimated at."""
     law: AbstractTransition | None = None
     """Where actions lead, for problems solved again."""
+    posterior: Float[np.ndarray, "coefficient coefficient"] | None = None
+    """The part of the covariance that is the choices'; the rest is the law's."""
 
     def __call__(self, state, value):
         if value.temperature == self.temperature:

@@ -30,8 +30,9 @@ from ..learners._row_threads import over_blocks, sum_over_blocks
 from ._value_function import NearestStates, ValueFeatures, ValueFunction
 
 ROWS_AT_ONCE = 4_096
-# Numbers in the features of the places that a block of rows may lead to: 120 MB.
-PLACE_NUMBERS = 30_000_000
+# Numbers in the features of the places that a block of rows may lead to: 40 MB, and as much
+# again while they are made. Three times as many are no quicker.
+PLACE_NUMBERS = 10_000_000
 # Rows for the weights of the value's features, of which there are at most 300 or so.
 VALUE_ROWS = 15_000
 EVERY = slice(None)
@@ -160,7 +161,8 @@ class ValueProblem:
         ridge = np.full(number, (1.0 - self.discount) ** 2)
         ridge[0] = 0.0
         ridge += 1e-10 * np.diag(gram).max() + 1e-10 * np.diag(gram)
-        self._drop, self._gram = drop, cho_factor(gram + np.diag(ridge), lower=True)
+        self._drop, self._ridge = drop, ridge
+        self._gram = cho_factor(gram + np.diag(ridge), lower=True)
 
     @property
     def valued(self) -> slice:

@@ -13,7 +13,7 @@ from ..mdp._simulate import draw, generator
 from ..mdp._tabular import TabularMDP, check_preferences
 from ..panel._encoding import Encoding, StateColumn
 from ..panel._panel import Panel
-from ._tabular import AbstractTabularWorld
+from ._tabular import AbstractTabularWorld, check_log_size
 
 ACTIONS = ("nothing", "open", "buy", "cancel")
 PLANS = ("basic", "free", "pro")
@@ -118,11 +118,7 @@ class AppWorld(AbstractTabularWorld):
         """
         import polars as pl
 
-        if units < len(PLANS) or periods < 1:
-            raise DataError(
-                f"`units` must be at least {len(PLANS)}, one for each plan, and `periods` "
-                f"at least 1, but they are {units} and {periods}."
-            )
+        check_log_size(units, periods, PLANS, "plan")
         rng = generator(seed)
         customer = np.arange(units)
         start = rng.integers(5, size=units)

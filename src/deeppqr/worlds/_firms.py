@@ -20,6 +20,7 @@ from ..mdp._simulate import draw, generator
 from ..mdp._tabular import TabularMDP, check_preferences, solve_soft
 from ..panel._encoding import Encoding, StateColumn
 from ..panel._panel import Panel
+from ._tabular import check_log_size
 
 ACTIONS = ("wait", "small", "large", "exit")
 INDUSTRIES = ("cars", "drugs", "food", "paper", "software", "steel", "textiles", "toys")
@@ -154,11 +155,7 @@ class FirmWorld:
         """
         import polars as pl
 
-        if units < len(INDUSTRIES) or periods < 1:
-            raise DataError(
-                f"`units` must be at least {len(INDUSTRIES)}, one for each industry, and "
-                f"`periods` at least 1, but they are {units} and {periods}."
-            )
+        check_log_size(units, periods, INDUSTRIES, "industry")
         rng = generator(seed)
         firm = np.arange(units)
         industry, age = firm % len(INDUSTRIES), rng.integers(10, size=units)

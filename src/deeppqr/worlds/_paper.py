@@ -8,8 +8,8 @@ line is a small soft Bellman problem with a banded system, and J solves a scalar
 The solution is exact for any p, and no network has to be trained for it.
 """
 
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, fields
+from functools import cached_property, lru_cache
 
 import numpy as np
 from jaxtyping import Bool, Float, Int
@@ -28,6 +28,8 @@ from ..panel._panel import Panel
 NUM_ACTIONS = 5
 # Tenths by which each action moves every coordinate: a/5 - 0.5.
 SHIFT = np.array([-5, -3, -1, 1, 3])
+# Power of two of the states that stand for a uniform draw: see `jump_value`.
+JUMPS = 13
 # Bound on the points of lines solved at once. A point takes 0.7 kB with its banded system
 # (measured at p = 5): 0.7 GB at the bound.
 POINTS_AT_ONCE = 1_000_000
@@ -159,13 +161,13 @@ class PaperWorld:
         The expectation is over a fixed Sobol sample of 8,192 states. It is part of the
         world's definition: `transition` jumps to the same states.
         """
-        return self._solve(self._lines(self.jump_states), jump_value=None)[1]
+        return _jump_value(JUMPS, *(getattr(self, field.name) for field in fields(self)))
 
     @cached_property
     def jump_states(self) -> Float[np.ndarray, "point p"]:
         """The Sobol sample that stands for a uniform draw from the box."""
         # Sobol points: the error of their mean falls almost like 1 / n, not 1 / sqrt(n).
-        return self.p * (2 * qmc.Sobol(self.p, rng=0).random_base2(13) - 1)
+        return self.p * (2 * qmc.Sobol(self.p, rng=0).random_base2(JUMPS) - 1)
 
     @property
     def transition(self) -> Law:
@@ -324,6 +326,12 @@ class PaperWorld:
                 f"{row} does not ({int(outside.sum())} rows in all)."
             )
         return states
+
+
+@lru_cache(maxsize=1_000)  # half a second each, and studies build a world for every task
+def _jump_value(jumps: int, *settings) -> float:
+    world = PaperWorld(*settings)
+    return world._solve(world._lines(world.jump_states), jump_value=None)[1]
 
 
 class _LineWalk:

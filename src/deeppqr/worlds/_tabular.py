@@ -31,6 +31,15 @@ KEEP, REPLACE = 0, 1
 MAX_ENTRIES = 30_000_000
 
 
+def check_log_size(units: int, periods: int, groups: tuple[str, ...], each: str) -> None:
+    """Refuse a log too small for every one of its `groups` to occur."""
+    if units < len(groups) or periods < 1:
+        raise DataError(
+            f"`units` must be at least {len(groups)}, one for each {each}, and `periods` "
+            f"at least 1, but they are {units} and {periods}."
+        )
+
+
 class AbstractTabularWorld(ABC):
     """A world whose rewards and values are those of a table's cells."""
 

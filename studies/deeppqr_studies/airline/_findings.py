@@ -14,11 +14,10 @@ from scipy.special import ndtri
 
 import deeppqr
 
-from ._fits import COMPETITORS, POOLED, TOP, every_row
+from ._fits import COMPETITORS, LEVEL, POOLED, TOP, every_row
 
 IDENTIFIED = ("AA", "AS", "B6", "CO", "DL", "HP", "NW", "OTHER", "UA", "US", "WN")
 """Carriers that both serve markets and stay out of others."""
-LEVEL = 0.95
 
 
 class Gain(NamedTuple):
@@ -40,13 +39,16 @@ class Gain(NamedTuple):
 class Market:
     """One of a carrier's best markets."""
 
+    number: int
     name: str
     places: tuple[int, int]
     """Codes of its two areas."""
     reward: float
     error: float | None
     top_share: float | None
-    """The share of replicates in which it is among the best five."""
+    """The share of draws from the fit's covariance in which it is among the best five."""
+    ranks: tuple[int, int] | None
+    """Between which its place lies, in 95 % of samples."""
 
     def at(self, area: str) -> bool:
         return area in self.name.split(" - ")
@@ -115,34 +117,39 @@ class Findings:
         found = []
         for row in rows.sort("reward", descending=True).head(TOP).iter_rows(named=True):
             name, places = self.names[row["market"]]
-            error, share = self.spread(carrier).get(row["market"], (None, None))
-            found.append(Market(name, places, row["reward"], error, share))
+            error, share = row.get("error"), row.get("top")
+            ranks = None if share is None else (int(row["rank_low"]), int(row["rank_high"]))
+            found.append(
+                Market(row["market"], name, places, row["reward"], error, share, ranks)
+            )
         return found
 
-    def spread(self, carrier: str) -> Mapping[int, tuple[float, float]]:
-        """By market: the standard error of its reward, the share of draws in the top."""
+    def spread(self, carrier: str) -> Mapping[int, float]:
+        """By market: the standard error of its reward in the bootstrap over markets."""
         if "draws" not in self.frame.columns:
             return {}
         rows = self.frame.filter(pl.col("kind") == "spread", pl.col("sample") == carrier)
-        sums = rows.group_by("market").agg(pl.col("draws", "sum", "squares", "top").sum())
+        if rows.is_empty():
+            return {}
+        sums = rows.group_by("market").agg(pl.col("draws", "sum", "squares").sum())
         found = {}
         for row in sums.iter_rows(named=True):
             number = row["draws"]
             if number > 1:
                 around = row["squares"] - row["sum"] ** 2 / number
-                error = float(np.sqrt(max(around, 0.0) / (number - 1)))
-                found[row["market"]] = (error, row["top"] / number)
+                found[row["market"]] = float(np.sqrt(max(around, 0.0) / (number - 1)))
         return found
 
-    def hubs(self, carrier: str) -> dict[str, float]:
+    def hubs(self, carrier: str, method: str = "default") -> dict[str, float]:
         """The share of draws in which the best five markets all have an area in common."""
-        rows = self.frame.filter(pl.col("kind") == "hub", pl.col("sample") == carrier)
+        rows = self.frame.filter(
+            pl.col("kind") == "hub", pl.col("sample") == carrier, pl.col("method") == method
+        )
         if rows.is_empty():
             return {}
-        counts = rows["hub"].value_counts()
-        return {
-            row["hub"]: row["count"] / len(rows) for row in counts.iter_rows(named=True)
-        }
+        rows = rows.filter(pl.col("seed") == rows["seed"].min())
+        total = rows["draws"].sum()
+        return {row["hub"]: row["draws"] / total for row in rows.iter_rows(named=True)}
 
     @cached_property
     def names(self) -> dict[int, tuple[str, tuple[int, int]]]:

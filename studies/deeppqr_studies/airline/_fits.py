@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,7 +18,7 @@ import deeppqr
 NEVER = "TW"
 """TWA, which serves no market in these periods."""
 POOLED = "pooled"
-FITTED = ("default", "paper", "paper-epochs", "light", "splgd")
+FITTED = ("default", "paper", "paper-epochs", "splgd")
 """Methods that estimate the reward of serving."""
 TRAIN, TEST = (13, 14), 15
 """Periods that are fitted, and the one that is predicted: the paper's."""
@@ -31,6 +32,9 @@ COMPETITORS = (5, 6, 7, 8, 9)
 """Numbers of non-stop competitors that are compared."""
 TOP = 5
 """Markets of a carrier that are shown: its most rewarding, as in the paper."""
+LEVEL = 0.95
+DRAWS = 2_000
+"""From the joint covariance of a fit's rewards: shares are right to 1.1 points."""
 BOOTSTRAP_SEED = 0
 EARTH_RADIUS = 3.9588  # thousands of miles
 
@@ -151,12 +155,6 @@ def sample_of(name: str, markets: int) -> Sample:
     return Sample(panel.select(inside[panel.unit]), test)
 
 
-def light(seed: int = 0) -> deeppqr.PQR:
-    """What the bootstrap refits: the default with quicker stages."""
-    reward = deeppqr.reward.Joint()
-    return deeppqr.PQR(**KNOWN, policy="logit", reward=reward, seed=seed)
-
-
 def fit(sample: str, method: str, markets: int, seed: int) -> list[dict[str, Any]]:
     """Rewards, chances and log-likelihoods of period 15, market by market."""
     found = sample_of(sample, markets)
@@ -171,41 +169,69 @@ def fit(sample: str, method: str, markets: int, seed: int) -> list[dict[str, Any
     if method in FITTED:
         serve_reward = estimate.reward(states)[:, SERVE]
     about = {"sample": sample, "method": method, "seed": seed}
+    sure, hubs = _certainty(estimate, sample, states)
+    columns = {
+        "carrier": states["carrier"],
+        "market": states["Segid"],
+        "present": found.present.tolist(),
+        "served": found.served.tolist(),
+        "loglik": taken.tolist(),
+        "probability": np.exp(log_prob[:, SERVE]).tolist(),
+        "reward": [
+            None if np.isnan(reward) else reward for reward in serve_reward.tolist()
+        ],
+        **sure,
+    }
     rows = [
-        {
-            "kind": "market",
-            **about,
-            "carrier": carrier,
-            "market": number,
-            "present": present,
-            "served": served,
-            "loglik": gain,
-            "probability": chance,
-            "reward": None if np.isnan(reward) else reward,
-        }
-        for carrier, number, present, served, gain, chance, reward in zip(
-            states["carrier"],
-            states["Segid"],
-            found.present.tolist(),
-            found.served.tolist(),
-            taken.tolist(),
-            np.exp(log_prob[:, SERVE]).tolist(),
-            serve_reward.tolist(),
-            strict=True,
-        )
+        {"kind": "market", **about, **dict(zip(columns, values, strict=True))}
+        for values in zip(*columns.values(), strict=True)
     ]
+    rows += [{"kind": "hub", **about, **hub} for hub in hubs]
     rows.append({"kind": "note", **about, "note": note})
     if isinstance(estimate, deeppqr.Fit):
         rows += [{**about, **row} for row in _competition(estimate, found)]
     return rows
 
 
+def _certainty(
+    estimate: Any, sample: str, states: pl.DataFrame
+) -> tuple[dict[str, list[Any]], list[dict[str, Any]]]:
+    """Errors of the rewards and of their order, from the fit that the rewards are of.
+
+    By column: standard errors, shares of draws in the top, and of the top itself the ends
+    of the intervals of ranks; then how often all of the top have an area in common. Empty
+    for estimators without errors of their own. Of a fit for all carriers, errors alone:
+    markets are ranked carrier by carrier.
+    """
+    if not isinstance(estimate, deeppqr.Fit):
+        return {}, []
+    try:
+        error = estimate.standard_errors(states)[:, SERVE]
+    except deeppqr.NoInfluenceFunction:
+        return {}, []
+    if sample == POOLED:
+        return {"error": error.tolist()}, []
+    order = deeppqr.inference.rank(
+        estimate, states, estimate.actions[SERVE], top=TOP, level=LEVEL, draws=DRAWS
+    )
+    low, high = np.full((2, len(states)), None)
+    low[order.best], high[order.best] = order.low, order.high
+    sure = {"error": error, "top": order.top_share, "rank_low": low, "rank_high": high}
+    ends = states.select("origin", "dest").to_numpy()
+    shared = Counter(
+        min(set.intersection(*(set(pair) for pair in ends[highest])), default="none")
+        for highest in order.highest
+    )
+    hubs = [{"hub": hub, "draws": count} for hub, count in shared.items()]
+    return {name: values.tolist() for name, values in sure.items()}, hubs
+
+
 def replicates(sample: str, markets: int, replicates: list[int]) -> list[dict[str, Any]]:
-    """How rewards and the effects of competition vary over draws of markets."""
+    """How the effects of competition, and rewards, vary over draws of markets."""
     found = sample_of(sample, markets)
     statistic = RewardsAndMeans(found.test.select(found.panel.encoding.names).to_numpy())
     drawn = deeppqr.bootstrap(
-        light(),
+        deeppqr.PQR(**KNOWN),
         found.panel,
         statistic,
         replicates=range(*replicates),
@@ -214,8 +240,6 @@ def replicates(sample: str, markets: int, replicates: list[int]) -> list[dict[st
     )
     size = len(found.test)
     serve_reward, means = drawn.draws[:, :size], drawn.draws[:, size:]
-    best = np.argsort(-serve_reward, axis=1)[:, :TOP]
-    times = np.bincount(best.ravel(), minlength=size)
     rows: list[dict[str, Any]] = [
         {
             "kind": "spread",
@@ -224,21 +248,16 @@ def replicates(sample: str, markets: int, replicates: list[int]) -> list[dict[st
             "draws": len(serve_reward),
             "sum": total,
             "squares": squares,
-            "top": top,
         }
-        for number, total, squares, top in zip(
+        for number, total, squares in zip(
             found.test["Segid"],
             serve_reward.sum(axis=0).tolist(),
             (serve_reward**2).sum(axis=0).tolist(),
-            times.tolist(),
             strict=True,
         )
     ]
-    ends = found.test.select("origin", "dest").to_numpy()
-    for number, top, mean in zip(drawn.replicates, best, means, strict=True):
-        shared = set.intersection(*(set(pair) for pair in ends[top].tolist()))
+    for number, mean in zip(drawn.replicates, means, strict=True):
         about = {"sample": sample, "replicate": int(number)}
-        rows.append({"kind": "hub", **about, "hub": min(shared, default="none")})
         for place, competitors in enumerate((None, *COMPETITORS)):
             reward, probability = mean.reshape(2, -1)[:, place].tolist()
             scenario = {"competitors": competitors, "reward": reward}
@@ -331,7 +350,6 @@ ESTIMATORS: dict[str, Callable[[Any, int], tuple[Any, str]]] = {
     "logit": lambda panel, seed: _fit_policy(deeppqr.policy.Logit(), panel, seed),
     "network": lambda panel, seed: _fit_policy(deeppqr.policy.Network(), panel, seed),
     "same": _fit_rates,
-    "light": lambda panel, seed: _fit_pqr(light(seed), panel),
 }
 """By method: from a panel and a seed, something with `log_policy`, and a note."""
 

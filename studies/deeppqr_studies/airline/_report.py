@@ -13,7 +13,7 @@ import deeppqr
 from .._claims import AGREES, DISAGREES, UNDECIDED, Claim, Claims
 from .._figures import open_figure
 from .._tables import MISSING, Table, write_markdown
-from ._findings import Findings, full_name, interval
+from ._findings import Findings, Market, full_name, interval
 from ._fits import COMPETITORS, POOLED
 from ._outline import LINES
 
@@ -25,18 +25,18 @@ DESCRIPTIONS = {
     "logit": "a logit of serving on the state",
     "network": "a network in its place",
     "same": "same as last period, at the rates of periods 13 and 14",
-    "light": "PQR with a logit policy and joint estimation without networks",
 }
 EACH = "each"
-RANKED = ("default", "paper", "paper-epochs", "light")
+RANKED = ("default", "paper", "paper-epochs")
 """Methods whose most rewarding markets are shown."""
 NOTES = (
     "Discount 0.95, temperature 1, the anchor is to stay out, with reward 0. Fitted on "
     "periods 13 and 14, each decision with the state that followed; predicted: period 15. "
     "Populations and flights enter in logarithms.\n"
-    "Errors of log-likelihoods are clustered by market. Rewards: markets drawn with "
-    "replacement; the draws refit a lighter version (a logit policy, joint estimation "
-    "without networks), and their spread is put around the default's estimate.\n"
+    "Errors of log-likelihoods are clustered by market. Rewards: errors of the fit itself; "
+    "shares in the top five are of draws from the joint covariance of a carrier's rewards, "
+    "ranks those that differences from all other markets leave possible. Of competition: "
+    "markets drawn with replacement, the default refitted.\n"
     "Competition: every market of period 15 with 5 to 9 non-stop competitors in place of "
     "its own. `outside`: more than half of these states lie farther from any that was seen "
     "than markets usually lie from each other."
@@ -61,7 +61,7 @@ def report(frame: pl.DataFrame, folder: Path) -> str:
     tables = [_data(found), _likelihood(found)]
     tables += [_advantage(found), _present(found)]
     tables += [_best(found, method) for method in found.methods if method in RANKED]
-    tables += [_competition(found), _claims(found)]
+    tables += [_errors(found), _competition(found), _claims(found)]
     if "default" in found.methods:
         draw_map(found, folder)
         draw_competition(found, folder, "reward", "mean reward of serving")
@@ -141,7 +141,7 @@ def _best(found: Findings, method: str) -> Table:
     rows = []
     for carrier in found.carriers:
         for number, market in enumerate(found.best(carrier, method), start=1):
-            ends = interval(market) if method in ("default", "light") else None
+            ends = interval(market)
             rows.append(
                 [
                     deeppqr.datasets.CARRIERS[carrier] if number == 1 else "",
@@ -149,12 +149,36 @@ def _best(found: Findings, method: str) -> Table:
                     f"{market.reward:.2f}",
                     f"[{ends[0]:.2f}, {ends[1]:.2f}]" if ends else MISSING,
                     MISSING if market.top_share is None else f"{market.top_share:.0%}",
+                    "{} to {}".format(*market.ranks) if market.ranks else MISSING,
                 ]
             )
     title = (
         f"The five most rewarding markets of each carrier, {method}: {DESCRIPTIONS[method]}"
     )
-    columns = ["carrier", "market", "reward", "95 % interval", "in the top five of draws"]
+    columns = ["carrier", "market", "reward", "95 % interval"]
+    columns += ["in the top five of draws", "ranks in 95 %"]
+    return Table(title, columns, rows)
+
+
+def _errors(found: Findings) -> Table | None:
+    """The fit's own standard errors beside those of refits on drawn markets."""
+    rows = []
+    for carrier in found.carriers:
+        drawn = found.spread(carrier)
+        fitted = found.markets.filter(sample=carrier, method="default")
+        if not drawn or "error" not in fitted.columns:
+            continue
+        own = dict(fitted.select("market", "error").iter_rows())
+        best = {market.number for market in found.best(carrier, "default")}
+        ratios = {n: own[n] / error for n, error in drawn.items() if error > 0}
+        low, middle, high = np.quantile(list(ratios.values()), [0.1, 0.5, 0.9])
+        top = np.median([ratio for n, ratio in ratios.items() if n in best])
+        cells = [f"{value:.2f}" for value in (middle, low, high, top)]
+        rows.append([deeppqr.datasets.CARRIERS[carrier], *cells])
+    if not rows:
+        return None
+    title = "Standard errors of the rewards by the fit, over those of the bootstrap"
+    columns = ["carrier", "median market", "10 %", "90 %", "median of the top five"]
     return Table(title, columns, rows)
 
 
@@ -269,7 +293,8 @@ def _competition_claims(found: Findings) -> list[Claim]:
 
 
 def draw_bars(found: Findings, folder: Path, method: str) -> None:
-    """A panel per carrier: its five most rewarding markets, with intervals."""
+    """A panel per carrier: its five most rewarding markets, with intervals, and with the
+    share of draws in which each is among the five."""
     name = f"top-markets-{method}"
     with open_figure(folder, name, len(found.carriers), height=2.1) as axes:
         for axis, carrier in zip(axes, found.carriers, strict=True):
@@ -279,12 +304,17 @@ def draw_bars(found: Findings, folder: Path, method: str) -> None:
             axis.barh(place, rewards, color="C0", alpha=0.8, height=0.6)
             for at, market in zip(place, best, strict=True):
                 ends = interval(market)
-                if ends and method == "default":
+                if ends:
                     axis.plot(ends, [at, at], color="0.2", linewidth=0.9)
-            axis.set_yticks(place, [market.name for market in best], fontsize=8)
+            axis.set_yticks(place, [_with_share(market) for market in best], fontsize=8)
             axis.axvline(0.0, color="0.6", linewidth=0.8)
             axis.set_title(deeppqr.datasets.CARRIERS[carrier])
             axis.set_xlabel("reward of serving")
+
+
+def _with_share(market: Market) -> str:
+    share = "" if market.top_share is None else f"  {market.top_share:.0%}"
+    return f"{market.name}{share}"
 
 
 def draw_map(found: Findings, folder: Path) -> None:

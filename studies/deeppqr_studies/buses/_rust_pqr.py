@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import polars as pl
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 import deeppqr
 
@@ -33,11 +33,11 @@ REWARDS = [f"r({x})" for x in range(BINS)]
 SHOWN_BINS = (10, 20, 30, 40, 50, 60, 70)
 SHOWN_PRICES = (0.25, 0.5, 0.75, 1.0, 1.25, 1.5, 1.6)
 NOTES = (
-    "PQR: discount 0.9999, anchor replace with reward 0, policy a quadratic logit, the "
-    "rest by default; it never solves the agents' problem. RC and theta11: the "
-    "reward of keeping projected on 1 and -0.001 x, weighted by visits.\n"
-    "Errors of PQR: buses drawn with replacement; [ ] holds the middle 95 % of the draws. "
-    "Bands are uniform: 95 % of the drawn curves lie in them as a whole. The band of "
+    "PQR: the default at discount 0.9999, anchor replace with reward 0. RC and theta11: "
+    "the reward of keeping projected on 1 and -0.001 x, weighted by visits.\n"
+    "Errors of PQR: those of the fit; in [ ] those of the bootstrap, buses drawn with "
+    "replacement, and the middle 95 % of its draws. Bands are uniform: 95 % of the drawn "
+    "curves lie in them as a whole. The band of "
     "lines is that of the drawn rewards projected on RC - 0.001 theta11 x.\n"
     "Demand: replacements per bus and year in the long run, the agents' problem solved at "
     "each price with Rust's law of mileage, which is held fixed over draws. Prices "
@@ -92,6 +92,7 @@ class Sample:
     rates: Float[np.ndarray, "draw price"]
     lines: Float[np.ndarray, "draw price"]
     """Demand if the reward is the line it is projected on."""
+    converged: Bool[np.ndarray, " draw"]
     failures: list[str]
 
     @property
@@ -163,6 +164,9 @@ def collect(frame: pl.DataFrame) -> list[Sample]:
                 keep=table(REWARDS),
                 rates=table(RATES),
                 lines=table(LINES),
+                converged=drawn["converged"].to_numpy()
+                if len(drawn)
+                else np.ones(0, dtype=bool),
                 failures=failed["note"].to_list() if "note" in part.columns else [],
             )
         )
@@ -195,10 +199,10 @@ def parameter_table(samples: list[Sample]) -> Table:
             published = printed[name]
             assert published.error is not None
             mine, rival = sample.rows["PQR"][name], sample.rows["NFXP"]
-            error, interval = MISSING, MISSING
+            error, interval = "", MISSING
             if len(sample.theta) > 1:
                 drawn = sample.theta[:, number]
-                error = f"({drawn.std(ddof=1):.3f})"
+                error = f" [{drawn.std(ddof=1):.3f}]"
                 low, high = np.quantile(drawn, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
                 interval = f"[{low:.2f}, {high:.2f}]"
             lines.append(
@@ -206,17 +210,16 @@ def parameter_table(samples: list[Sample]) -> Table:
                     f"{sample.title}: {name}",
                     f"{published.value:.3f} ({published.error:.3f})",
                     f"{rival[name]:.3f} ({rival[f'{name} s.e.']:.3f})",
-                    f"{mine:.3f}",
-                    error,
+                    f"{mine:.3f} ({sample.rows['PQR'][f'{name} s.e.']:.3f}){error}",
                     interval,
                     f"{(mine - published.value) / published.error:+.2f}",
                 ]
             )
     title = (
         "RC and theta11 at discount 0.9999: estimate (s.e.; clustered by bus but for "
-        "Rust's); the last column in Rust's s.e."
+        "Rust's) [s.e. by the bootstrap]; the last column in Rust's s.e."
     )
-    columns = ["", "Rust", "NFXP", "PQR", "(s.e.)", "95 % of draws", "PQR - Rust"]
+    columns = ["", "Rust", "NFXP", "PQR", "95 % of draws", "PQR - Rust"]
     return Table(title, columns, lines)
 
 
@@ -230,10 +233,11 @@ def draw_table(samples: list[Sample]) -> Table:
             middle = [f"{value:.3f}" for value in np.median(sample.theta, axis=0)]
         tried, failed = str(drawn + len(sample.failures)), str(len(sample.failures))
         bent = str(sample.num_bent) if drawn else MISSING
+        short = str(int((~sample.converged).sum())) if drawn else MISSING
         seconds = [f"{sample.rows[part]['seconds']:.1f}" for part in ("PQR", "NFXP")]
-        lines.append([sample.title, tried, failed, bent, *middle, *seconds])
-    columns = ["", "replicates", "failed", "costs not a line", "median RC"]
-    columns += ["median theta11", "seconds PQR", "seconds NFXP"]
+        lines.append([sample.title, tried, failed, bent, short, *middle, *seconds])
+    columns = ["", "replicates", "failed", "costs not a line", "not converged"]
+    columns += ["median RC", "median theta11", "seconds PQR", "seconds NFXP"]
     title = "The bootstrap over buses, and the time of the first fit, compilation included"
     return Table(title, columns, lines)
 

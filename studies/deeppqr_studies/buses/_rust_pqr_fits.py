@@ -32,6 +32,9 @@ def estimates(sample: str) -> list[dict[str, Any]]:
     keep, anchor = (fit.actions.index(name) for name in ("keep", "replace"))
     bins = np.arange(float(BINS))[:, None]
     mine = row(sample, "PQR", fit.reward(bins)[:, keep], panel, transition)
+    found = fit.project(["1", "mileage_bin"], panel, weight="visits")
+    # theta11 is -1000 times the slope; the same reward as above, so the same estimates.
+    mine |= errors_of(np.array([1.0, 1000.0]) * found.standard_errors)
     about = {"seconds": round(seconds, 2), "note": fit.stages["reward"]}
 
     rows = [{**mine, **about}]
@@ -44,12 +47,10 @@ def estimates(sample: str) -> list[dict[str, Any]]:
         reward = found.reward(bins)
         # PQR's normalisation: what keeping earns beyond replacing.
         beyond = reward[:, keep] - reward[:, anchor]
-        errors = np.sqrt(np.diag(found.clustered_covariance))
-        named = zip(PARAMETERS, errors, strict=True)
         rows.append(
             {
                 **row(sample, part, beyond, panel, transition, discount),
-                **{f"{name} s.e.": float(error) for name, error in named},
+                **errors_of(np.sqrt(np.diag(found.clustered_covariance))),
                 "seconds": round(seconds, 2),
             }
         )
@@ -59,19 +60,21 @@ def estimates(sample: str) -> list[dict[str, Any]]:
 def draws(sample: str, replicates: list[int]) -> list[dict[str, Any]]:
     """A row per replicate, as of PQR's estimate; failures say why."""
     panel, _, transition = _read(sample)
-    keep = panel.action_index("keep")
-    bins = np.arange(float(BINS))[:, None]
     found = deeppqr.bootstrap(
         model(),
         panel,
-        deeppqr.inference.RewardAt(bins, np.full(BINS, keep)),
+        keep_and_convergence,
         replicates=range(*replicates),
         seed=BOOTSTRAP_SEED,
-        estimate=np.zeros(BINS),
+        estimate=np.zeros(BINS + 1),
     )
     rows = [
-        {**row(sample, "draw", reward, panel, transition), "replicate": int(number)}
-        for number, reward in zip(found.replicates, found.draws, strict=True)
+        {
+            **row(sample, "draw", drawn[:BINS], panel, transition),
+            "replicate": int(number),
+            "converged": bool(drawn[BINS]),
+        }
+        for number, drawn in zip(found.replicates, found.draws, strict=True)
     ]
     return rows + [
         {
@@ -84,11 +87,22 @@ def draws(sample: str, replicates: list[int]) -> list[dict[str, Any]]:
     ]
 
 
+def keep_and_convergence(fit: deeppqr.Fit) -> Float[np.ndarray, " entry"]:
+    """The reward of keeping in every bin, then whether the fit's rounds converged."""
+    bins = np.arange(float(BINS))[:, None]
+    keep = fit.reward(bins)[:, fit.actions.index("keep")]
+    return np.append(keep, "not converged" not in fit.stages["reward"])
+
+
 def model() -> deeppqr.PQR:
-    """PQR with its defaults but for the policy, a quadratic logit, which is quick."""
-    return deeppqr.PQR(
-        discount=DISCOUNT, anchor="replace", policy=deeppqr.policy.Logit(degree=2)
-    )
+    """PQR with its defaults."""
+    return deeppqr.PQR(discount=DISCOUNT, anchor="replace")
+
+
+def errors_of(errors: Float[np.ndarray, " parameter"]) -> dict[str, float]:
+    """Standard errors of RC and theta11 by the names of their columns."""
+    named = zip(PARAMETERS, errors, strict=True)
+    return {f"{name} s.e.": float(error) for name, error in named}
 
 
 def row(

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
+from math import log
+from statistics import fmean, stdev
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,7 +26,7 @@ from .._problem import (
 )
 from .._scores import NOTE_LENGTH, q_errors, reward_errors, timed
 from .._study import Option, Study, Task, check_choices
-from .._tables import Table, means, method_table, write_summary
+from .._tables import MISSING, Mean, Table, means, method_table, write_summary
 from ._regressions import anchor_regression, kernel_complexity, reward_regression, unit_norm
 
 POSSIBLE_METHODS = ["default", "paper", "paper-epochs"]
@@ -95,7 +98,7 @@ class Convergence(Study):
             for score, words in ERRORS.items():
                 title = f"{where}: {words} (standard error)"
                 found.append(method_table(part, title, over="steps", score=score))
-            found += [_terms(part, where), _claims(part, where)]
+            found += [*_exponents(part, where), _terms(part, where), _claims(part, where)]
         for score, words in ERRORS.items():
             _draw(by_cell, folder, score, words)
         _draw_bounds(by_cell, folder)
@@ -219,6 +222,32 @@ def _terms(frame, where: str) -> Any:
     ]
     title = f"{where}: Theorem 2's terms (standard error)"
     return Table(title, ["", *TERMS.values()], rows)
+
+
+def _exponents(frame, where: str) -> list[Any]:
+    """By which power of n the error of r falls, between every size and the next or last."""
+    sizes = sorted(set(frame["steps"]))
+    spans = dict.fromkeys([*pairwise(sizes), *((size, sizes[-1]) for size in sizes[:-1])])
+    rows = []
+    for method in frame["method"].unique(maintain_order=True):
+        scores = [scores_by(frame, "nmse", method=method, steps=steps) for steps in sizes]
+        by_size = dict(zip(sizes, scores, strict=True))
+        cells = []
+        for few, many in spans:
+            both = [seed for seed in by_size[few] if by_size[many].get(seed)]
+            falls = [
+                log(by_size[many][s] / by_size[few][s]) / log(many / few) for s in both
+            ]
+            cells.append(str(_mean(falls)) if falls else MISSING)
+        rows.append([method, *cells])
+    columns = ["method", *(f"{few:,} to {many:,}" for few, many in spans)]
+    title = f"{where}: power of n by which the error of r changes (standard error)"
+    return [Table(title, columns, rows)] if spans else []
+
+
+def _mean(values: list[float]) -> Mean:
+    error = stdev(values) / len(values) ** 0.5 if len(values) > 1 else None
+    return Mean(fmean(values), error, len(values))
 
 
 def _draw(by_cell, folder, score: str, words: str) -> None:
