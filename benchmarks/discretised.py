@@ -64,7 +64,7 @@ def cut(panel: Any, number: int, seed: int) -> Cells:
             frame, state="s", action="a", id="id", next_state="after"
         ),
         centroids / scale,
-        counts / counts.sum(axis=2, keepdims=True),
+        counts / counts.sum(axis=2, keepdims=True, dtype=np.float64),
         nearest,
     )
 
@@ -141,6 +141,7 @@ def airl2(cells: Cells, actions: int, discount: float) -> Any:
         absorbing_state=number,
         discount=discount,
         num_segments=1,
+        initialization="random",  # its default is for several segments
     )
     reward = features(centroids, actions)
     return model.fit(cells.panel, transitions=transition, reward=reward)

@@ -9,7 +9,8 @@ included, imports and the simulation are not. `before` is what the former defaul
 the same kind of panel, where that is known; CPU seconds are of all threads. Errors are
 mean squared errors of the rewards of all actions but the anchor, over the mean square of
 the rewards less the anchor's; `covered` is the share of states and actions whose true
-reward is in its 95 % interval.
+reward is in its 95 % interval. `load` is what else the machine had to do at the start:
+with as many processes as cores or more, CPU seconds mean something and seconds do not.
 """
 
 import argparse
@@ -113,6 +114,7 @@ PANELS = {
 def measure(name: str) -> dict[str, object]:
     """One panel's row; the peak is of the whole process."""
     panel = PANELS[name]
+    load = os.getloadavg()[0]
     model, data, states, truth, known = panel.build()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", deeppqr.WeakOverlapWarning)
@@ -138,6 +140,7 @@ def measure(name: str) -> dict[str, object]:
         "goal MB": panel.megabytes,
         "error": error,
         "covered": covered,
+        "load": load,
     }
 
 
@@ -159,7 +162,7 @@ def main() -> None:
         rows.append(json.loads(done.stdout.splitlines()[-1]))
         print(rows[-1], flush=True)
     frame = pl.DataFrame(rows, infer_schema_length=None).with_columns(
-        pl.col("seconds", "CPU s").round(1),
+        pl.col("seconds", "CPU s", "load").round(1),
         pl.col("MB").round(0),
         pl.lit(os.cpu_count()).alias("cores"),
     )

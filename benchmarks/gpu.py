@@ -140,7 +140,7 @@ def main() -> None:
 
     world = PaperWorld(p=P, reward_scale=SCALE, seed=SEED)
     panel, seconds = timed(lambda: world.simulate(steps=rows, units=units, seed=5))
-    say(f"{rows:,} rows of {units:,} units, s", f"{seconds:.1f}")
+    say(f"{rows:,} rows of {units:,} units made, s", f"{seconds:.1f}")
     model = deeppqr.PQR(discount=DISCOUNT, anchor=0)
     held, seconds = timed(lambda: hold(model, panel))
     say("default fit on the CPU, s", f"{seconds:.1f}")

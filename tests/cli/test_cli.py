@@ -264,3 +264,21 @@ def test_every_stage_can_be_named(capsys):
         offered = re.findall(rf"--{stage.replace('_', '-')}\s*{{([^}}]*)}}", printed)
         assert set(re.sub(r"\s+", "", offered[-1]).split(",")) == names
         assert all(f'`"{name}"`' in manual for name in names)
+
+
+def test_a_fit_is_checked_by_simulation(decisions, tmp_path, capsys):
+    """The table, and each panel's figures in the fit's folder."""
+    command = fit_command(decisions, tmp_path / "run", "--no-report", "--check", "2")
+    assert main(command) == 0
+    printed = capsys.readouterr().out
+    assert "Simulation check" in printed
+    assert "2 replicates" in printed
+    rows = pl.read_csv(tmp_path / "run" / "check.csv")
+    assert set(rows["replicate"]) == {0, 1}
+    deeppqr.load(tmp_path / "run")
+
+
+def test_what_cannot_be_checked_is_refused_before_the_fit(decisions, tmp_path, capsys):
+    assert main(fit_command(decisions, tmp_path / "run", "--check", "0")) == 2
+    assert "--check takes a number of panels" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()

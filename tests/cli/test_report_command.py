@@ -26,12 +26,9 @@ def test_fit_writes_a_report_unless_told_not_to(data, tmp_path):
     assert main([*fit_words(data, tmp_path / "run"), *anchor]) == 0
     page = (tmp_path / "run" / "report.html").read_text(encoding="utf-8")
     assert "What to believe, and what not" in page
-    assert main([*fit_words(data, tmp_path / "bare"), *anchor, "--no-report"]) == 0
-    assert not (tmp_path / "bare" / "report.html").exists()
-    assert main(["report", str(tmp_path / "bare"), "--quiet"]) == 0
-    # Times differ between the two runs; all that was estimated is the same.
-    again = (tmp_path / "bare" / "report.html").read_text(encoding="utf-8")
-    assert again.split("How it was made</h2>")[0] == page.split("How it was made</h2>")[0]
+    again = tmp_path / "again.html"
+    assert main(["report", str(tmp_path / "run"), "--out", str(again), "--quiet"]) == 0
+    assert again.read_text(encoding="utf-8") == page  # of the saved fit, to the letter
     out = tmp_path / "june.html"
     words = ["report", str(tmp_path / "run"), "--out", str(out), "--title", "Routes, June"]
     assert main(words) == 0
@@ -61,6 +58,7 @@ def test_a_failing_report_names_the_folder_that_stays(data, tmp_path, monkeypatc
     run = tmp_path / "run"
     words = [*fit_words(data, run), "--anchor", "act 00"]
     assert main([*words, "--no-report"]) == 0
+    assert not (run / "report.html").exists()
 
     def fail(fit, path):
         raise RuntimeError("no font at all")

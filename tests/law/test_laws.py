@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import deeppqr
 from deeppqr import Panel
-from deeppqr.law import _choice, _moves, _regression, _table, _transition
+from deeppqr.law import _choice, _moves, _regression, _table, _transition, _typical_steps
 from oracles import empirical_transition
 
 few = settings(max_examples=12, deadline=None)
@@ -276,7 +276,7 @@ def test_few_points_for_many_variables_are_as_correlated_as_they():
     noise = rng.normal(size=(4_000, 6))
     # Pairs of variables share most of their noise; between pairs there is none in common.
     noise[:, 1::2] = 0.8 * noise[:, ::2] + 0.6 * noise[:, 1::2]
-    points, chance = _moves._outcomes(noise, np.ones(4_000))
+    points, chance = _typical_steps.few_outcomes(noise, np.ones(4_000))
     assert len(points) == 8
     np.testing.assert_allclose(chance @ points, noise.mean(axis=0), atol=1e-9)
     # A correlation of eight points has a standard error of 1 / sqrt(7) = 0.38 where it is

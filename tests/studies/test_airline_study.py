@@ -22,7 +22,7 @@ needs_files = pytest.mark.skipif(
     not os.environ.get("DEEPPQR_DATA"),
     reason="set DEEPPQR_DATA to the folder that holds airline/*.csv",
 )
-MARKETS = 150
+MARKETS = 80
 SETTINGS = {
     "carriers": ["AA", "OTHER"],
     "methods": ["default", "same", "logit", "splgd"],
@@ -299,6 +299,7 @@ def test_a_study_of_methods_without_rewards(tmp_path):
 
 
 @needs_files
+@pytest.mark.slow
 def test_replicates_that_fail_are_told(linear, tmp_path):
     """JetBlue serves few of these markets, and some draws hold none of them."""
     rows = _fits.replicates("B6", 60, [0, 8])

@@ -43,9 +43,9 @@ def counterfactual(
 
     The problem is solved again with the fit's rewards: by Newton's method where states are
     few, on the features of the fitted value elsewhere. Standard errors are by the delta
-    method, through the policy that follows from the changed rewards. They treat the law of
-    the next state as known where it follows from the change, and count what estimating it
-    does to the rewards.
+    method, through the policy that follows from the changed rewards. With the panel that
+    was fitted they count the error of a learned law, too; without it only what that does
+    to the rewards.
 
     Parameters
     ----------

@@ -252,8 +252,8 @@ def _warm(model, fit, panel, statistic, numbers, seed, device):
     found = []
     with track("bootstrap", len(numbers)) as progress:
         for number, made in warm_fits(model, fit, panel, numbers, seed, device):
-            why = made if isinstance(made, str) else ""
-            value = Failure(number, why) if why else drawn(number, made, statistic)
+            failed = isinstance(made, str)
+            value = Failure(number, made) if failed else drawn(number, made, statistic)
             found.append((number, value))
             progress.advance()
     return found

@@ -84,11 +84,14 @@ def logit_sums(
         residual[np.arange(len(chosen)), chosen] += mass
         own = columns[rows].astype(single)
         scale = weighted.T.astype(precise)[:, :, None]
-        taken = mass.astype(precise) @ z[chosen, np.arange(len(chosen))]
+        # The gradient in float64: it alone says where a step ends, and its sums in float32
+        # would depend on where blocks of rows begin.
+        taken = mass @ z[chosen, np.arange(len(chosen))].astype(np.float64)
         crossed = layout.crossed(own, z, scale)
         z *= np.sqrt(scale)
         flat = z.reshape(number * len(mass), dense)
-        return (*layout.sums(own, residual, weighted, share), crossed, taken, flat.T @ flat)
+        sums = layout.sums(columns[rows], own, residual, weighted, share)
+        return (*sums, crossed, taken, flat.T @ flat)
 
     size = max(256, BLOCK_NUMBERS // (number * dense + 2 * width + 1))
     # Even blocks, at least two: each of two threads has one.
@@ -144,8 +147,9 @@ class _Layout(NamedTuple):
         order = [part.coefficient for parts in by_columns.values() for part in parts]
         return cls(groups, np.concatenate([np.zeros(0, dtype=np.int64), *order]))
 
-    def sums(self, columns: np.ndarray, residual, weighted, share):
-        """A block's gradient, and its information above the groups' diagonal."""
+    def sums(self, exact: np.ndarray, columns: np.ndarray, residual, weighted, share):
+        """A block's gradient, and its information above the groups' diagonal, of columns
+        before and after they were rounded."""
         width = len(self.coefficient)
         gradient = np.zeros(width)
         information = np.zeros((width, width), columns.dtype)
@@ -158,7 +162,7 @@ class _Layout(NamedTuple):
         ]
         covariance = lambda left, group: (left @ group.shapes.T).astype(columns.dtype)
         for place, (one, x) in enumerate(zip(self.groups, own, strict=True)):
-            taken = x.T @ (residual @ one.shapes.T).astype(x.dtype)
+            taken = exact[:, one.column].T @ (residual @ one.shapes.T)
             gradient[one.at] = taken.T.ravel()
             within = [covariance(left, one) for left in centred[place]]
             fill = _by_pairs if one.pairs_up else _by_shapes

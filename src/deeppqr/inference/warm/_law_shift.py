@@ -13,21 +13,21 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Num
+from scipy import sparse
 from scipy.linalg import cho_factor, cho_solve
 
 from ..._shapes import Codes, PerRow, States
 from ...law._moves import Moves
 from ...law._regression import RIDGE, Regression
 from ...law._table import Table
-from ...law._transition import AbstractTransition, Steps
+from ...law._transition import AbstractTransition, StateFunction, Steps
 from ...learners._basis import penalty
 from ...learners._boosting import BoostedTrees
 from ...learners._chunks import in_chunks, row_slices
 from ...learners._ridges import Ridges
 from ...panel._cells import Cells
 from ...panel._panel import Panel
-from ...reward._value_function import ValueFunction
 
 # Rows whose surprises are looked up at once.
 ROWS_AT_ONCE = 20_000
@@ -44,7 +44,7 @@ class Surprises:
     value: PerRow
 
     @classmethod
-    def of(cls, panel: Panel, law: AbstractTransition, value: ValueFunction) -> "Surprises":
+    def of(cls, panel: Panel, law: AbstractTransition, value: StateFunction) -> "Surprises":
         steps, rows = Steps.of(panel), np.flatnonzero(panel.is_transition)
         after = steps.follow(lambda state: value(state)[:, :1])[:, 0]
         ahead = law.ahead(lambda state: value(state)[:, :1])
@@ -64,7 +64,7 @@ class Surprises:
         """The same with other numbers of the units."""
         return replace(self, unit=unit[self.unit])
 
-    def scaled(self, count: Float[np.ndarray, "unit replicate"]) -> np.ndarray:
+    def scaled(self, count: Num[np.ndarray, "unit replicate"]) -> np.ndarray:
         """(c - 1) w t, (row, replicate)."""
         moved = (count[self.unit] - 1).astype(np.float32)
         return moved * (self.weight * self.value).astype(np.float32)[:, None]
@@ -94,22 +94,21 @@ class PairShift(LawShift):
 
     surprises: Surprises
     groups: "TablePairs | TreeLeaves"
+    taken: Int[np.ndarray, " step"]
+    """The group of each step."""
     mass: Float[np.ndarray, " group"]
 
     @classmethod
     def of(cls, surprises: Surprises, groups: "TablePairs | TreeLeaves") -> "PairShift":
         taken = groups.of_taken(surprises.state, surprises.action)
         mass = np.bincount(taken, surprises.weight, groups.count)
-        return cls(surprises, groups, mass)
+        return cls(surprises, groups, taken, mass)
 
     def coefficients(self, count):
-        told = self.surprises
-        taken = self.groups.of_taken(told.state, told.action)
-        total = np.zeros((self.groups.count, count.shape[1]))
-        order = np.argsort(taken, kind="stable")
-        found, first = np.unique(taken[order], return_index=True)
-        if len(found):
-            total[found] = np.add.reduceat(told.scaled(count)[order], first, axis=0)
+        shape = (self.groups.count, len(self.taken))
+        place = (self.taken, np.arange(len(self.taken)))
+        members = sparse.csr_array((np.ones(len(self.taken), np.float32), place), shape)
+        total = np.asarray(members @ self.surprises.scaled(count), np.float64)
         return total / np.maximum(self.mass, 1e-300)[:, None]
 
     def places(self, state):
@@ -220,7 +219,7 @@ def first_leaf(trees: BoostedTrees, inputs: np.ndarray) -> Codes:
     return found
 
 
-def law_shift(panel: Panel, law: AbstractTransition, value: ValueFunction) -> LawShift:
+def law_shift(panel: Panel, law: AbstractTransition, value: StateFunction) -> LawShift:
     """The regression that a law is, with what it did not foresee in its panel."""
     surprises, number = Surprises.of(panel, law, value), panel.num_actions
     if isinstance(law, Table):

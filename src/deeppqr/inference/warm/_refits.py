@@ -14,7 +14,7 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Num
 from scipy.linalg import cho_solve
 
 from ..._errors import DataError
@@ -38,6 +38,8 @@ MAX_ROUNDS = 12
 # Steps of the value in a round; the mean squared Bellman residual that is left, as a share
 # of what a period of a discount leaves, at which they end.
 VALUE_STEPS, VALUE_TOL = 8, 1e-4
+# A step that is left as large a share of the last one as this ends them too.
+STALLED = 0.7
 # Conjugate gradients for one policy end once its equations' residual is this share of what
 # it was: the next policy moves it again.
 GRADIENT_STEPS, IMPROVED = 10, 0.1
@@ -88,7 +90,8 @@ class Refits:
         self._gram = problem._gram
         self._left = problem.left.astype(np.float32)
         every = np.ones((held.num_units, 1))
-        self.base = self._solve(every, self._start(every))
+        self._still = self._start(every)
+        self.base = self._solve(every, self._still)
         if not self.base.converged.all():
             raise DataError(
                 "The fit is no place for warm refits to start: its own rounds, continued "
@@ -159,7 +162,7 @@ class Refits:
         parts: list[Any] = [part.astype(np.float32) for part in [*each, law]]
         return At(*parts)
 
-    def replicates(self, count: Float[np.ndarray, "unit replicate"]) -> Iterator[Refit]:
+    def replicates(self, count: Num[np.ndarray, "unit replicate"]) -> Iterator[Refit]:
         """Refits with units counted so often, in batches."""
         for first in range(0, count.shape[1], self.batch):
             part = np.asarray(count[:, first : first + self.batch], dtype=np.float64)
@@ -174,10 +177,9 @@ class Refits:
         fit = self.held.fit
         with jax.default_matmul_precision(self.precision):
             weights = self._put(self.held.membership.count(count))
-            shown = self.held.membership.count(np.ones((len(count), 1)))
-            system = self._information(weights, shown) + np.diag(fit.diagonal)
-            theta = start.theta.astype(np.float64)
-            extra = start.extra.astype(np.float64)
+            system = self._information(weights) + np.diag(fit.diagonal)
+            theta = np.asarray(start.theta, np.float64)
+            extra = np.asarray(start.extra, np.float64)
             at, gain = self._put(start), np.full(count.shape[1], np.inf)
             rounds, steps, past = 0, 0, []
             while rounds < MAX_ROUNDS:
@@ -203,39 +205,37 @@ class Refits:
         size = np.sqrt(np.maximum(size, 0.0) / self.held.membership.weight.sum())
         return step * np.minimum(1.0, MAX_CHANGE / np.maximum(size, 1e-12))
 
-    def _information(self, weights: Any, shown: np.ndarray) -> np.ndarray:
-        number = weights.shape[1]
-        fitted = self._start(np.ones((self.held.num_units, 1)))
-        at, total = self._put(fitted), 0.0
-        for block in self.blocks:
-            total = total + np.asarray(
-                information(block, self.shared, at, weights), np.float64
-            )
-        assert np.shape(total)[0] == number
-        return total
+    def _information(self, weights: Any) -> np.ndarray:
+        at = self._put(self._still)
+        found = [information(block, self.shared, at, weights) for block in self.blocks]
+        return np.sum([np.asarray(part, np.float64) for part in found], axis=0)
 
     def _gradient(self, at: At, weights: Any) -> np.ndarray:
         found = [choice_sums(block, self.shared, at, weights)[0] for block in self.blocks]
         return np.sum([np.asarray(part, np.float64) for part in found], axis=0)
 
-    def _evaluate(self, at: At, theta: np.ndarray, extra: np.ndarray):
+    def _evaluate(self, at: At, theta: np.ndarray, extra: np.ndarray) -> tuple:
         """Policy iteration until the value's weights rest."""
         problem, fit = self.held.problem, self.held.fit
         total = float(problem.weight[problem.valued].sum())
         enough, taken = VALUE_TOL * (1 - self.held.agent.discount), 0
+        before = np.inf
         while taken < VALUE_STEPS:
             taken += 1
             error, prob, back = value_residual(
                 self.value_block, self.shared, self.valued, at
             )
-            moved = problem.value_weight[:, None] + fit.successor @ theta + extra
-            back = np.asarray(back, np.float64) - problem._ridge[:, None] * moved
+            weight = problem.value_weight[:, None] + fit.successor @ theta + extra
+            back = np.asarray(back, np.float64) - problem._ridge[:, None] * weight
             step, size = self._improve(prob, back)
             extra, light = extra + step, self._put(step.astype(np.float32))
             known = self.value_block, self.shared, self.valued
             at = spread(*known, at, error, prob, light)
-            if np.sqrt(size.max() / total) < enough:
+            moved = np.sqrt(size.max(initial=0.0) / total)
+            # Where it no longer falls what is left is single precision's rounding.
+            if moved < enough or moved > STALLED * before:
                 break
+            before = moved
         return at, extra, taken
 
     def _improve(self, prob: Any, back: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax.random as jr
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Num
 from scipy import sparse
 from scipy.special import log_softmax
 
@@ -77,7 +77,7 @@ class Membership:
     pooled: Any = None
     """Weights of (row, unit), sparse; the rows are then their own units."""
 
-    def count(self, count: Float[np.ndarray, "unit replicate"]) -> np.ndarray:
+    def count(self, count: Num[np.ndarray, "unit replicate"]) -> np.ndarray:
         found = count if self.pooled is None else self.pooled @ count
         return np.asarray(found, dtype=np.float32)
 

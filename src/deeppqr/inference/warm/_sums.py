@@ -15,7 +15,7 @@ from jaxtyping import Array, Float, Int
 
 # Relative change at which what is left of V is spread, and repetitions at most: those of
 # the fit.
-SPREAD_TOL, SPREAD_STEPS = 2e-4, 300
+SPREAD_TOL, SPREAD_STEPS = 1e-3, 300
 # Numbers in the rows' matrices of products of which the information is a sum.
 PRODUCT_NUMBERS = 16_000_000
 
@@ -84,7 +84,7 @@ def _summed(matrix: Array, by: Array) -> Array:
 def _expect_left(block: Block, shared: Shared, left: Array) -> Array | float:
     if block.near.shape[2] == 0:
         return 0.0
-    found = block.reset[:, :, None] * (shared.landing @ left)
+    found = block.reset[:, :, None] * (shared.landing @ left)[None, None]
     for place in range(block.near.shape[2]):
         found += block.share[:, :, place, None] * left[block.near[:, :, place]]
     return found
@@ -108,7 +108,7 @@ def _choices(block: Block, shared: Shared, at: At) -> tuple[Array, Array]:
 
 def _taken(block: Block) -> Array:
     every = jnp.arange(block.q.shape[0])[:, None]
-    return (every == block.action)[:, :, None]
+    return (every == block.action[None])[:, :, None]
 
 
 @jax.jit
@@ -120,7 +120,7 @@ def choice_sums(
     mass = block.weight[:, None] * count[block.unit]
     taken = _taken(block)
     residual = jnp.where(taken, 1.0, 0.0) - jnp.exp(log_prob)
-    gradient = _summed(block.slope, residual * mass)
+    gradient = _summed(block.slope, residual * mass[None])
     fit = (jnp.where(taken, log_prob, 0.0).sum(axis=0) * mass).sum(axis=0)
     return gradient, fit
 
@@ -132,7 +132,7 @@ def information(
     """The information at the fit's policy, under the replicates' weights."""
     _, log_prob = _choices(block, shared, at)  # of one replicate: the fit itself
     prob = jnp.exp(log_prob)
-    centred = block.slope - (prob * block.slope).sum(axis=0)
+    centred = block.slope - (prob * block.slope).sum(axis=0, keepdims=True)
     centred *= jnp.sqrt(prob)
     mass = block.weight[:, None] * count[block.unit]
     rows, width = mass.shape[0], centred.shape[2]
@@ -165,7 +165,7 @@ def value_residual(
     error -= valued.here @ change
     part = valued.used_weight[:, None] * error[valued.rows]
     back = valued.used_here.T @ part
-    after = _summed(valued.used_ahead, prob[:, valued.rows] * part)
+    after = _summed(valued.used_ahead, prob[:, valued.rows] * part[None])
     return error, prob, back - shared.discount * after
 
 
@@ -178,7 +178,7 @@ def normal_product(
     drop = valued.used_here @ weights
     drop -= (share * _rows_by(valued.used_ahead, weights)).sum(axis=0)
     drop *= valued.used_weight[:, None]
-    return valued.used_here.T @ drop - _summed(valued.used_ahead, share * drop)
+    return valued.used_here.T @ drop - _summed(valued.used_ahead, share * drop[None])
 
 
 @jax.jit
