@@ -150,7 +150,7 @@ class ValueEnvironment(AbstractFeatureEnvironment):
 
     def reward_gradient(self, prob, by_q):
         problem = self.problem
-        self._factor(prob)
+        self._factor_policy(prob)
         later = problem.discount * self.collect(by_q)
         passed_on = cho_solve(problem._gram, later.astype(np.float64))
         found = by_q.copy()
@@ -164,12 +164,12 @@ class ValueEnvironment(AbstractFeatureEnvironment):
 
     def response(self, prob, by):
         problem = self.problem
-        self._factor(prob)
+        self._factor_policy(prob)
         gain = (prob * by).sum(axis=1)
         value = problem.solve(gain[problem.valued, None])[:, 0]
         return by + self.discount * problem.project(value)
 
-    def _factor(self, prob) -> None:
+    def _factor_policy(self, prob) -> None:
         """The value's equation under a policy, unless it is the very one of before."""
         if self.__dict__.get("_factored") is not prob:
             self.problem.factor(prob)
