@@ -151,13 +151,13 @@ def coverage(seed: int) -> dict:
     return found | {"points covered": ((low <= truth) & (truth <= high)).mean()}
 
 
-def tasks(job: str, seeds: int):
+def tasks(job: str, seeds: int, worlds: list[str]):
     """What is to be done, the first seed of everything first."""
     for seed in range(seeds):
         if job == "coverage":
             yield {"seed": seed}
             continue
-        for name in WORLDS:
+        for name in worlds or WORLDS:
             bins = BINS[int(name.split("-")[1])]
             for rows in reversed(SIZES):
                 yield {"world": name, "seed": seed, "rows": rows, "method": "amounts"}
@@ -167,12 +167,12 @@ def tasks(job: str, seeds: int):
                 yield {"world": name, "seed": seed, "rows": SIZES[-1], "method": method}
 
 
-def run(job: str, table: Path, seeds: int, methods: list[str]) -> None:
+def run(job: str, table: Path, seeds: int, worlds: list[str], methods: list[str]) -> None:
     done = []
     if table.exists():
         with table.open() as file:
             done = list(csv.DictReader(file))
-    for task in tasks(job, seeds):
+    for task in tasks(job, seeds, worlds):
         if methods and task.get("method") not in methods:
             continue
         if any(all(row[name] == str(task[name]) for name in task) for row in done):
@@ -222,11 +222,12 @@ def main() -> None:
     parser.add_argument(
         "--methods", nargs="*", default=[], help='such as amounts or "bins 5"; default all'
     )
+    parser.add_argument("--worlds", nargs="*", default=[], choices=WORLDS)
     asked = parser.parse_args()
     if asked.job == "show":
         show(asked.table)
     else:
-        run(asked.job, asked.table, asked.seeds, asked.methods)
+        run(asked.job, asked.table, asked.seeds, asked.worlds, asked.methods)
 
 
 if __name__ == "__main__":

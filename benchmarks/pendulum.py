@@ -98,7 +98,7 @@ class SoftPlan:
         closed = np.concatenate([values, values[:1]])
         return RegularGridInterpolator(axes, closed, bounds_error=False, fill_value=None)
 
-    def play(self, rng: np.random.Generator, episodes: int = EPISODES):
+    def play(self, rng: np.random.Generator, episodes: int = 100):
         """Angles, speeds and torques of episodes, (step, episode), and their returns."""
         angle = rng.uniform(-np.pi, np.pi, episodes)
         speed = rng.uniform(-1, 1, episodes)
@@ -128,14 +128,15 @@ def expert(work: Path) -> None:
     start = time.perf_counter()
     plan = SoftPlan(on_grid(reward))
     spent = time.perf_counter() - start
-    (angle, speed, torque), total = plan.play(np.random.default_rng(1))
+    (angle, speed, torque), total = plan.play(np.random.default_rng(1), EPISODES)
     fresh, _ = plan.play(np.random.default_rng(2), episodes=20)
     work.mkdir(parents=True, exist_ok=True)
     np.savez(
         work / "expert.npz", angle=angle, speed=speed, torque=torque, fresh=fresh[:2, :-1]
     )
     print(f"planned in {spent:.0f} s to {plan.residual:.0e}; return {total.mean():.0f}")
-    note = {"return": float(total.mean()), "error": float(total.std() / 10)}
+    error = float(total.std() / np.sqrt(len(total)))
+    note = {"return": float(total.mean()), "error": error}
     (work / "expert.json").write_text(json.dumps(note))
 
 
@@ -156,16 +157,27 @@ def judged(work: Path):
     return angle, speed, torque
 
 
-def score(name: str, found, torque_part, at, seconds: float, plan: SoftPlan | None) -> dict:
-    """Correlations and errors against the environment's reward, and an agent's return."""
+def score(
+    name: str, found, torque_part, at, seconds: float, plan: SoftPlan | None, error=None
+) -> dict:
+    """Correlations and errors against the environment's reward, and an agent's return.
+
+    `error` are standard errors of what the torque adds: of their 95 % intervals the share
+    that holds the truth, and half their median width.
+    """
     truth, known = reward(*at), reward(at[0], at[1], 0.0)
     relative = lambda gap, of: float((gap**2).mean() / of.var())
+    gap = torque_part - (truth - known)
+    half = np.nan if error is None else 1.96 * error
     row = {
         "method": name,
         "correlation": float(np.corrcoef(found, truth)[0, 1]),
         "nmse": relative(found - truth, truth),
-        "torque rms error": float(np.sqrt(((torque_part - (truth - known)) ** 2).mean())),
+        "torque rms error": float(np.sqrt((gap**2).mean())),
+        "torque median error": float(np.median(np.abs(gap))),
         "torque rms": float(np.sqrt(((truth - known) ** 2).mean())),
+        "covered": np.nan if error is None else float((np.abs(gap) < half).mean()),
+        "half width": float(np.median(half)),
         "seconds": seconds,
     }
     if plan is not None:
@@ -304,7 +316,11 @@ def recover(work: Path, table: Path | None) -> None:
 
         paid = found(*at)
         without = found(at[0], at[1], np.zeros(len(at[0])))
-        rows.append(score(name, paid, paid - without, at, spent, SoftPlan(on_grid(found))))
+        error = None
+        if how == "auto":
+            error = fit.standard_errors(observed(at[0], at[1]), at[2])
+        told = (at, spent, SoftPlan(on_grid(found)), error)
+        rows.append(score(name, paid, paid - without, *told))
         print(fit.summary())
     if (work / "airl.npz").exists():
         rows.append(airl_row(work, at))
@@ -333,8 +349,10 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=300_000, help="of AIRL's generator")
     parser.add_argument("--table", type=Path, help="CSV file to write")
     parser.add_argument("--temperature", type=float, default=TEMPERATURE)
+    parser.add_argument("--episodes", type=int, default=EPISODES, help="of 200 decisions")
     asked = parser.parse_args()
     globals()["TEMPERATURE"] = asked.temperature  # the agents', in every job the same
+    globals()["EPISODES"] = asked.episodes
     if asked.job == "expert":
         expert(asked.work)
     elif asked.job == "airl":

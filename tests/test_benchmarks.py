@@ -90,10 +90,11 @@ def test_amounts_are_scored_once(tmp_path, monkeypatch):
         return {"nmse": 0.5}
 
     monkeypatch.setattr(continuous, "errors", scored)
-    continuous.run("errors", table, 1, ["amounts"])
+    worlds = list(continuous.WORLDS)
+    continuous.run("errors", table, 1, worlds, ["amounts"])
     first = len(asked)
     assert first == len(continuous.WORLDS) * len(continuous.SIZES)
-    continuous.run("errors", table, 2, ["amounts"])
+    continuous.run("errors", table, 2, worlds, ["amounts"])
     assert len(asked) == 2 * first
     assert len(set(asked)) == len(asked)
 

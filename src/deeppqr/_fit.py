@@ -334,7 +334,6 @@ class Fit(Questions):
             return changed_states(self, panel, change, **options)
         from .counterfactual._counterfactual import counterfactual
 
-        self._require_finite("Counterfactuals of changed problems")
         if panel is not None and not isinstance(panel, Panel):
             options, panel = {"states": panel, **options}, None
         return counterfactual(self, panel, **options)
@@ -354,7 +353,6 @@ class Fit(Questions):
         """Figures: `fit.plot.reward("x1")`, `.policy()`, `.anchor()` and others."""
         from .plots._plots import Plots
 
-        self._require_finite("Plots")
         return Plots(self)
 
     def summary(self) -> str:
@@ -373,7 +371,6 @@ class Fit(Questions):
         """
         from .page._report import write_report
 
-        self._require_finite("Reports")
         return write_report(self, path, results=results, title=title)
 
     def _repr_html_(self) -> str:

@@ -21,6 +21,7 @@ from .anchor._problem import AnchorSolution, LogProbBonus
 from .anchor._resolve import resolve as resolve_anchor_value
 from .anchor._value import AnchoredValue, anchor_problem
 from .continuous._anchor import find_anchor, grid_with
+from .continuous._cells import CellShares
 from .continuous._joint import estimate_amounts
 from .continuous._reward import implied_value
 from .continuous._shapes import ActionShapes
@@ -310,8 +311,8 @@ class PQR:
         anchor_reward = resolve_anchor_reward(self.anchor_reward, panel.encoding)
         grid, anchor = grid_with(panel.space, point)
         clock = _Clock()
-        given = (ActionShapes.of(panel.space, point), grid)
         agent = {"discount": self.discount, "temperature": self.temperature}
+        given = (ActionShapes.of(panel.space, point), grid)
         if self.reward == "regression":
             key_policy, _, _ = jr.split(jr.key(self.seed), 3)
             density = resolve_density(self.policy).fit(panel, key=key_policy)
@@ -326,9 +327,8 @@ class PQR:
         diagnostics = diagnose_amounts(panel, found, value)
         clock.lap("diagnostics")
         warn_of_weak_overlap(diagnostics)
-        solution = AnchorSolution(
-            value.policy_continuation, found.residual, found.value_note
-        )
+        told = value.policy_continuation, found.residual, found.value_note
+        facts = facts_of(panel), clock, AnchorSolution(*told)
         raw = with_known(value, panel.state, found.reward(panel.state, value))
         return Fit(
             value,
@@ -337,12 +337,11 @@ class PQR:
             tuple(map(as_label, grid)),
             diagnostics,
             {"policy": policy_note, "anchor_value": found.value_note, "reward": found.note},
-            self._provenance(
-                facts_of(panel), clock, solution, reward_range(raw, panel.weight)
-            ),
+            self._provenance(*facts, reward_range(raw, panel.weight)),
             SeenStates.of(panel),
             None,
             self,
+            DataSummary.of_amounts(panel, CellShares(found.reward)),
         )
 
     def _refuse_stages_for_finitely_many(self) -> None:

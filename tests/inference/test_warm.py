@@ -32,7 +32,7 @@ def on_a_gpu():
 @pytest.fixture(scope="module")
 def panel():
     world = PaperWorld(p=2, reward_scale=5.0, seed=3001)
-    return world.simulate(steps=1_600, units=UNITS, seed=5)
+    return world.simulate(steps=1_200, units=UNITS, seed=5)
 
 
 @pytest.fixture(scope="module")
@@ -142,18 +142,20 @@ def test_the_law_moves_as_if_it_were_learned_again(kind):
         np.testing.assert_allclose(found, slope, atol=1e-5 * np.abs(slope).max() + 1e-7)
 
 
+@pytest.mark.slow
 def test_a_replicate_is_the_same_alone_and_among_others(panel, fit):
     """To what is left of a round when it ends: 2 % of a standard error."""
     states = RewardAt(panel.state[::400])
-    some = fit.bootstrap(panel, states, replicates=6, warm=True)
-    assert some.note == "6 replicates, none failed"
+    some = fit.bootstrap(panel, states, replicates=[1, 3, 4], warm=True)
+    assert some.note == "3 replicates, none failed"
     np.testing.assert_allclose(some.estimate, fit.reward(panel.state[::400]))
     alone = fit.bootstrap(panel, states, replicates=[4], warm=True)
     errors = fit.standard_errors(panel.state[::400]) + 1e-9
-    assert (np.abs(alone.draws[0] - some.draws[4]) / errors).max() < 0.05
-    assert (np.abs(some.draws[4] - some.draws[3]) / errors).max() > 0.5
+    assert (np.abs(alone.draws[0] - some.draws[2]) / errors).max() < 0.05
+    assert (np.abs(some.draws[2] - some.draws[1]) / errors).max() > 0.5
 
 
+@pytest.mark.slow
 def test_values_follow(panel, fit):
     """A replicate's policy is that of its reward and value: the anchor earns what it did."""
     states = panel.state[::400]
@@ -166,6 +168,12 @@ def _bellman(one, states):
     after = one.reward_function.look_ahead(one.encoding.encode_any(states))[:, :, 0]
     q = one.reward(states) + one.discount * after
     return np.log(np.exp(q).sum(axis=1)) - one.value(states)
+
+
+def test_it_is_asked_for_as_other_bootstraps_are(panel, fit):
+    found = fit.bootstrap(panel, RewardAt(panel.state[:2]), replicates=[5, 2], warm=True)
+    assert found.replicates.tolist() == [2, 5]
+    np.testing.assert_allclose(found.estimate, fit.reward(panel.state[:2]))
 
 
 def test_other_fits_are_refused(panel, fit):

@@ -113,3 +113,20 @@ def test_blocks_come_in_order_and_errors_come_through():
             list(over_blocks(lambda part: 1 / part, [1, 0, 2]))
         with row_threads():  # within one another: still the same threads
             assert list(over_blocks(abs, [-1, 2])) == [1, 2]
+
+
+def test_the_gradient_does_not_depend_on_where_blocks_begin(problem):
+    """Of columns in float32: only float64 additions differ between the partitions."""
+    choices, _, (basis, columns, prob, action), other, _ = problem
+    single = other.astype(np.float32)
+
+    def gradient(size):
+        total = 0.0
+        for first in range(0, ROWS, size):
+            rows = slice(first, first + size)
+            part = columns[rows], prob[rows], action[rows], choices.weight[rows]
+            sums = logit_sums(basis, *part, other=single[:, rows])
+            total = total + np.concatenate([sums.own, sums.other])
+        return total
+
+    np.testing.assert_allclose(gradient(300), gradient(171), rtol=1e-12, atol=1e-10)

@@ -1,11 +1,14 @@
 """Policies over amounts: densities of mass one, near the truth, judged on held-out units."""
 
+from typing import Any
+
 import jax.random as jr
 import numpy as np
 import pytest
 from scipy.stats import truncnorm
 
 from deeppqr import Box, DataError, Mixed, Panel
+from deeppqr.policy._contrastive import Noise
 from deeppqr.policy._density import ActionBasis, amounts_of
 from deeppqr.policy._density_network import EnergyNetwork, Mixture, MixtureDensity
 from deeppqr.policy._given_density import GivenDensity, squashed_density
@@ -225,3 +228,93 @@ def test_panels_of_labels_and_models_without_densities_are_refused(tabular):
         squashed_density(object())
     with pytest.raises(DataError, match="`components` must be 1 or more, but it is 0"):
         Mixture(0).fit(tabular[1], key=jr.key(0))
+
+
+def three_amounts(rows) -> tuple[Any, Any]:
+    """Linear-quadratic control with three amounts: a normal density in each state."""
+    world = LinearQuadratic.random(2, 3, seed=0)
+    return world, world.simulate(steps=rows, units=rows // 50, seed=1)
+
+
+def test_noise_has_mass_one_and_stays_in_the_box():
+    """E_q[1 / q] is the integral of one over the box, which is one."""
+    _, panel = three_amounts(1_000)
+    space, amount = amounts_of(panel)
+    noise = Noise.of(space, panel.state, amount, panel.weight)
+    mean = noise.mean(panel.state[:20])
+    unit, even = noise.quasi_random
+    points = noise.inside(np.tile(unit, (20, 1, 1)), mean, np.tile(even, (20, 1)))
+    assert space.contains(points.reshape(-1, 3)).all()
+    inverse = np.exp(-noise.log_density(points, mean))
+    # 1 / q is 8 at most, where the even part alone reaches; 512 points, and twenty states.
+    assert abs(inverse.mean() - 1) < 4 * inverse.std() / np.sqrt(512 * 20)
+    # A draw's density is what is said of an action of the state.
+    drawn, density = noise.draw(panel.state[:20], 3, np.random.default_rng(0))
+    again = noise.log_density_of(panel.state[:20], drawn[:, 0])
+    np.testing.assert_allclose(again, density[:, 0])
+
+
+def test_noise_takes_atoms_as_often_as_they_are_taken(amounts):
+    space, amount = amounts_of(amounts[1])
+    panel = amounts[1]
+    noise = Noise.of(space, panel.state, amount, panel.weight)
+    drawn, density = noise.draw(panel.state, 5, np.random.default_rng(0))
+    share = (space.atom_of(drawn.reshape(-1, 1)) == 0).mean()
+    taken = (space.atom_of(amount) == 0).mean()
+    assert abs(share - taken) < 4 * np.sqrt(0.25 / drawn.size) + 1 / len(panel)
+    at = space.atom_of(drawn.reshape(-1, 1)).reshape(density.shape) == 0
+    np.testing.assert_allclose(density[at], np.log(noise.atom_share[0]))
+
+
+def test_telling_from_noise_is_best_at_the_true_density():
+    """The contrastive loss has no slope at the truth, within its own error."""
+    world, panel = three_amounts(2_000)
+    space, amount = amounts_of(panel)
+    noise = Noise.of(space, panel.state, amount, panel.weight)
+    rng = np.random.default_rng(0)
+    drawn, log_drawn = noise.draw(panel.state, 8, rng)
+    log_taken = noise.log_density_of(panel.state, amount)
+    every = np.concatenate([amount[:, None], drawn], axis=1)
+    log_noise = np.column_stack([log_taken, log_drawn])
+    states = np.repeat(panel.state, every.shape[1], axis=0)
+    log_true = world.log_policy(states, every.reshape(-1, 3)).reshape(log_noise.shape)
+    ratio = log_true - log_noise
+    chance = np.exp(ratio - ratio.max(axis=1, keepdims=True))
+    chance /= chance.sum(axis=1, keepdims=True)
+    basis = ActionBasis(space, 2)
+    at = basis(every.reshape(-1, 3)).reshape(*log_noise.shape, -1)
+    slope = at[:, 0] - np.einsum("rk,rkf->rf", chance, at)
+    error = slope.std(axis=0) / np.sqrt(len(slope))
+    assert (np.abs(slope.mean(axis=0)) < 4 * error).all()
+
+
+@pytest.mark.slow
+def test_three_amounts_are_told_from_noise():
+    """Against the exact density: the divergence, and a mass of one by other points."""
+    world, panel = three_amounts(4_000)
+    training = Training(width=32, depth=1, members=2, max_steps=1_000, check_every=50)
+    fit = EnergyNetwork(training).fit(panel, key=jr.key(0))
+    assert "told from" in fit.note
+    fresh = world.simulate(steps=2_000, units=40, seed=2)
+    gap = world.log_policy(fresh.state, fresh.amount) - fit.density.log_density(
+        fresh.state, fresh.amount
+    )
+    # Half the effective coefficients over the rows, some 20 to 100, and as much again for
+    # what contrasts with 32 draws leave of the likelihood's information.
+    assert -4 * gap.std() / np.sqrt(len(gap)) < gap.mean() < 0.04
+    judged = np.isfinite(fit.held_out)
+    assert (
+        abs(
+            fit.held_out[judged].mean()
+            - world.log_policy(panel.state[judged], panel.amount[judged]).mean()
+        )
+        < 0.1
+    )
+    # Importance sampling from the truth, whose ratios to the estimate are near one.
+    rng, states = np.random.default_rng(0), np.repeat(fresh.state[:10], 2_000, axis=0)
+    drawn = world.draw(states, rng)
+    ratio = np.exp(fit.density.log_density(states, drawn) - world.log_policy(states, drawn))
+    assert abs(ratio.mean() - 1) < 0.02
+    other = fit.density.log_densities(fresh.state[:3], fresh.amount[:2])
+    single = fit.density.log_density(fresh.state[:3], np.tile(fresh.amount[0], (3, 1)))
+    np.testing.assert_allclose(other[:, 0], single)

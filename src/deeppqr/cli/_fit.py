@@ -190,7 +190,7 @@ def run(arguments: argparse.Namespace) -> int:
     fit = model.fit(panel)
     with fit_folder(out, arguments.overwrite) as folder:
         written_somewhere(fit.save, folder, name=out)
-        if not arguments.no_report and fit.space is None:
+        if not arguments.no_report:
             report_beside(fit, folder, out)
     say(arguments, fit.summary())
     page = out / "report.html"

@@ -17,6 +17,7 @@ from jaxtyping import Float
 from .._shapes import Mask, PerRow, States
 from .._stored import stored
 from ..actions._space import Amounts
+from ..law import _transition
 from ..law._choice import Learned, clearly_worse, foreseen, held_out_rows, judged_rows
 from ..law._regression import RegressedAhead
 from ..law._transition import AbstractAhead, AbstractTransition, StateFunction
@@ -33,6 +34,7 @@ NUM_RIDGES, NUM_FEW = 100, 20
 NUM_ERRORS, ERRORS_BY_KNOTS = 40, 280
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AmountSteps:
     """The rows of a panel that show where an amount led."""
@@ -61,6 +63,11 @@ class AmountSteps:
             self.weight[rows],
         )
 
+    def thinned(self) -> "AmountSteps":
+        """Every so many steps, as `Steps.thinned`."""
+        every = -(-self.state.size * 2 // _transition.MAX_KEPT)
+        return self if every <= 1 else self.select(np.arange(len(self.state)) % every == 0)
+
     def follow(self, function: StateFunction) -> Float[np.ndarray, "row column"]:
         """The function at each row's next state; zero where the process ended."""
         values = in_chunks(function, self.next_state).astype(np.float64)
@@ -68,6 +75,7 @@ class AmountSteps:
         return values
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AmountDesign:
     """Products of ridges of the state and shapes of the action, for least squares."""
@@ -108,6 +116,7 @@ class AmountDesign:
         return theta
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class AmountRegression(AbstractTransition):
     """A regression of f(s'), or of what another law leaves of it."""
@@ -115,6 +124,9 @@ class AmountRegression(AbstractTransition):
     steps: AmountSteps
     design: AmountDesign
     base: AbstractTransition | None = None
+
+    def kept(self) -> "AmountRegression":
+        return AmountRegression(self.steps.thinned(), self.design, self.base)
 
     def ahead(self, function: StateFunction) -> RegressedAhead:
         steps, base = self.steps, None
@@ -126,6 +138,7 @@ class AmountRegression(AbstractTransition):
         return RegressedAhead(self.design.ridges, theta, base)
 
 
+@stored
 @dataclass(frozen=True, eq=False)
 class Shifts(AbstractTransition):
     """A mean that depends on the state and the action, and errors that do not."""

@@ -21,13 +21,14 @@ from ..actions._space import Amounts
 from ..anchor._anchor_reward import AnchorReward
 from ..anchor._problem import AbstractStateFunction
 from ..anchor._value import AnchoredValue
-from ..law._transition import AbstractAhead
+from ..law._transition import AbstractAhead, AbstractTransition
 from ..learners._smooth_basis import SmoothBasis
 from ..policy._policy import AbstractPolicy
 from ..reward._reward import AbstractReward
 from ._shapes import ActionShapes
 
 PerShape = Float[np.ndarray, "row shape"]
+Every = Float[np.ndarray, "action action_dimension"]
 
 
 class AbstractAmountReward(AbstractReward):
@@ -52,6 +53,20 @@ class AbstractAmountReward(AbstractReward):
     @abstractmethod
     def log_density(self, state: States, actions: Amounts) -> PerRow:
         """log pi of an action in each state, with respect to the space's measure."""
+
+    def rewards_of(
+        self, state: States, actions: Every, temperature: float
+    ) -> Float[np.ndarray, "row action"]:
+        """r of each of some actions in each state."""
+        every = (np.repeat(action[None], len(state), axis=0) for action in actions)
+        return np.stack([self.reward_at(state, at, temperature) for at in every], axis=1)
+
+    def log_densities_of(
+        self, state: States, actions: Every
+    ) -> Float[np.ndarray, "row action"]:
+        """log pi of each of some actions in each state."""
+        every = (np.repeat(action[None], len(state), axis=0) for action in actions)
+        return np.stack([self.log_density(state, at) for at in every], axis=1)
 
     @abstractmethod
     def errors_at(self, state: States, actions: Amounts, temperature: float) -> PerRow:
@@ -81,6 +96,8 @@ class AmountReward(AbstractAmountReward):
     discount: float
     temperature: float
     """The one it was estimated at."""
+    law: AbstractTransition | None = None
+    """Where actions lead, for problems solved again."""
 
     def parts(self, state: States, value) -> tuple[PerAction, PerAction]:
         """What the temperature scales and what it leaves, at the grid.
@@ -145,8 +162,15 @@ class AmountReward(AbstractAmountReward):
 
     def log_densities(self, state: States) -> PerAction:
         """log pi at the grid."""
+        return self.log_densities_of(state, self.grid)
+
+    def rewards_of(self, state, actions, temperature):
+        bare, known = self.parts_by_shape(state)
+        return (temperature * bare + known) @ self.shapes(actions).T
+
+    def log_densities_of(self, state, actions):
         q = self.q_by_shape(state)
-        return q @ self.at_grid.T - self._log_total(q)[:, None]
+        return q @ self.shapes(actions).T - self._log_total(q)[:, None]
 
     def parts_at(self, state, actions):
         at = self.shapes(actions)

@@ -229,6 +229,9 @@ class DensityReward(AbstractAmountReward):
     def log_density(self, state, actions):
         return self.density.log_density(state, actions)
 
+    def log_densities_of(self, state, actions):
+        return self.density.log_densities(state, actions)
+
     def errors_at(self, state, actions, temperature):
         raise NoInfluenceFunction(
             "Standard errors over amounts come with the default reward, and this fit's is "

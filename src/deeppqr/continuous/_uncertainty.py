@@ -1,10 +1,13 @@
 """How far a reward over amounts may be off, for what asks by columns of a table."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float
 
+from .._shapes import States
 from .._uncertainty import AbstractUncertainty
 from ._reward import AmountReward
 
@@ -27,3 +30,11 @@ class AmountUncertainty(AbstractUncertainty):
 
     def root(self, value):
         return value.temperature * self._root
+
+    def pulled_by_shape(
+        self, state: States, pull: Iterable[Float[np.ndarray, "row shape"]], temperature
+    ) -> Float[np.ndarray, "out direction"]:
+        """A root of the covariance of sums of rewards, weighted by shapes of the action."""
+        columns = self.reward.basis.columns(state)
+        found = [self.reward.basis.average(columns, each).sum(axis=0) for each in pull]
+        return temperature * np.stack(found) @ self._root.T

@@ -27,9 +27,11 @@ class Figure:
     horizon: str
     """ "now", the first periods, or "long run"."""
     quantity: str
-    """ "probability", "reward" and "transfer" per decision, "value", or "decisions"."""
+    """ "probability", "reward" and "transfer" per decision, "value", or "decisions"; of
+    amounts also "mean amount"."""
     action: Any
-    """Whose probability it is; None for the others."""
+    """Whose probability it is, or the dimension of the amount where there are several; None
+    for the others."""
     before: float
     after: float
     change: float
@@ -57,9 +59,12 @@ class AtStates:
 
     actions: tuple[Any, ...]
     probability: PerAction
-    reward: PerAction
-    """With transfers."""
+    """Where actions are amounts, of the atoms, and `actions` are these."""
+    reward: Float[np.ndarray, "row reward"]
+    """With transfers; where actions are amounts its mean over them, one column."""
     value: PerRow
+    amount: Float[np.ndarray, "row action_dimension"] | None = None
+    """The mean amount; None for finitely many actions."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,7 +112,8 @@ class Counterfactual(PrintedTable):
         return pl.DataFrame(rows)
 
     def at_states(self) -> "pl.DataFrame":
-        """A row for each state asked about: probabilities and values, before and after."""
+        """A row for each state asked about: probabilities, mean amounts and values, before
+        and after."""
         import polars as pl
 
         names = self.states.shape[1]
@@ -115,6 +121,11 @@ class Counterfactual(PrintedTable):
         for when, part in (("before", self.before), ("after", self.after)):
             for code, action in enumerate(part.actions):
                 found[f"probability_{action}_{when}"] = part.probability[:, code]
+            if part.amount is not None:
+                several = part.amount.shape[1] > 1
+                for place, column in enumerate(part.amount.T):
+                    name = f"amount_{place}" if several else "amount"
+                    found[f"{name}_{when}"] = column
             found[f"value_{when}"] = part.value
         return pl.DataFrame(found, strict=False)
 

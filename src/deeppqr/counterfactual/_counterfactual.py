@@ -10,9 +10,10 @@ from ..inference._fitted_law import law_is_learned
 from ..mdp._tabular import check_preferences
 from ..panel._panel import Panel
 from ..report._interval import check_level, normal_interval
+from ._amounts import given_masses, read_amount_scenario, set_up_amounts, tally_of_amounts
 from ._answer import AtStates, Counterfactual, Figure
 from ._law_error import LawError
-from ._measures import REWARD, Measure, measure
+from ._measures import AMOUNT, REWARD, SHARE, Tally, measure
 from ._normalisation import bounds, depends, statement
 from ._problem import Posed, Setting, set_up
 from ._scenario import Scenario, read_scenario
@@ -21,8 +22,6 @@ from ._uncertainty import NO_ERRORS, covariance_of
 
 if TYPE_CHECKING:
     from .._fit import Fit
-
-Key = tuple[str, str, Any]
 
 
 def counterfactual(
@@ -59,9 +58,12 @@ def counterfactual(
     transfer
         What is paid to actions on top of their rewards: a number, a column's name or a
         function of the states by action, `{"wait": 0.5}`; or a function of the states with
-        a column for each action. A tax is negative.
+        a column for each action. A tax is negative. Over amounts: what a unit of the amount
+        is paid, such as -0.1; a function of the states and the actions, a row each; or
+        what atoms are paid, `{0.0: 0.5}`.
     remove, add
-        Actions that are not available any more, and `NewAction`s by their labels.
+        Actions that are not available any more, and `NewAction`s by their labels. Over
+        amounts atoms may be removed, and nothing added.
     scale
         A factor of all rewards, or of some actions' (`{"large": 0.9}`), before transfers.
     transition
@@ -69,7 +71,7 @@ def counterfactual(
         pair (states, array), a function of states and an action, a `deeppqr.mdp.Law`, or
         `Edited`, which changes the places that the learned law leads to.
     discount
-        Another discount.
+        Another discount. Over amounts it, `transfer`, `remove` and `scale` can change.
     periods
         Also report what happens in so many periods from these states: the answer where
         units exit.
@@ -85,19 +87,15 @@ def counterfactual(
     if discount is not None:
         check_preferences(discount, 1.0)
     _check_periods(periods)
-    scenario = read_scenario(
-        fit.actions,
-        fit.encoding,
-        fit.discount,
-        transfer=transfer,
-        remove=remove,
-        add=add,
-        scale=scale,
-        transition=transition,
-        discount=discount,
-    )
+    changes: dict[str, Any] = {"transfer": transfer, "remove": remove, "scale": scale}
+    changes |= {"add": add, "transition": transition, "discount": discount}
     encoded = None if states is None else fit.encoding.encode_any(states)
-    setting = set_up(fit, panel, encoded)
+    if fit.space is None:
+        scenario = read_scenario(fit.actions, fit.encoding, fit.discount, **changes)
+        setting = set_up(fit, panel, encoded)
+    else:
+        scenario = read_amount_scenario(fit, **changes)
+        setting = set_up_amounts(fit, panel, encoded)
     compared = _Compared(setting, scenario, periods)
     before, after = setting.before(), setting.after(scenario)
     law = LawError.of(setting)
@@ -148,8 +146,8 @@ def counterfactual(
         covariance,
         level,
         fit.encoding.decode(asked),
-        _at(setting, before, fit.actions),
-        _at(setting, after, scenario.labels),
+        _at(setting, before, compared.tallies[0], fit.actions),
+        _at(setting, after, compared.tallies[1], scenario.labels),
         seen_support(fit.seen, asked),
         statement(scenario, fit.anchor),
         tuple(_notes(setting, before, how, counted=law is not None)),
@@ -171,21 +169,31 @@ class _Compared:
         environment = setting.changed_environment(scenario)
         # The long run is compared where there is one before and after.
         self.long_run = not (setting.environment.ends() or environment.ends())
+        fit = setting.fit
+        if fit.space is None:
+            self.tallies = Tally.of_shares(fit.actions), Tally.of_shares(scenario.labels)
+        else:
+            every = range(setting.reward.shape[1])
+            kept = [each.follows for each in scenario.available if each.follows is not None]
+            self.tallies = tally_of_amounts(fit, every), tally_of_amounts(fit, kept)
 
     def figures(self, before: Posed, after: Posed, law: LawError | None = None):
         """Keys, and for each the figure before and after."""
-        labels, number = self.setting.fit.actions, len(self.setting.fit.actions)
+        number = self.setting.reward.shape[1]
         count = 0 if law is None else law.count
         same = lambda by_reward: by_reward
         back = lambda by_reward: self.scenario.to_old(by_reward, number)
-        old = self._of(before, labels, same, law and law.sequels(before, None), count)
+        told = law and law.sequels(before, None)
+        old = self._of(before, self.tallies[0], same, told, count)
         told = law and law.sequels(after, self.scenario)
-        new = self._of(after, self.scenario.labels, back, told, count)
+        new = self._of(after, self.tallies[1], back, told, count)
         none = _Sided(0.0, np.zeros_like(self.setting.reward), np.zeros(count))
         keys = list(dict.fromkeys([*old, *new]))
         # Shares of added actions after those of the others of the same horizon.
         spans = list(dict.fromkeys(horizon for horizon, _, _ in keys))
-        keys.sort(key=lambda one: (spans.index(one[0]), one[2] is None))
+        order = (SHARE, AMOUNT)
+        place = lambda name: order.index(name) if name in order else len(order)
+        keys.sort(key=lambda one: (spans.index(one[0]), place(one[1])))
         return keys, [(old.get(one, none), new.get(one, none)) for one in keys]
 
     def changes(self, reward: PerAction):
@@ -198,15 +206,15 @@ class _Compared:
         return values, [new.gradient - old.gradient for old, new in pairs]
 
     def _of(
-        self, posed: Posed, labels: tuple[Any, ...], back, sequels: Any, count: int
-    ) -> dict[Key, _Sided]:
+        self, posed: Posed, tally: Tally, back, sequels: Any, count: int
+    ) -> dict[tuple[str, str, Any], _Sided]:
         """One problem's figures by their names."""
         told: dict[str, Any] = {"periods": self.periods, "long_run": self.long_run}
         told["transfers"] = self.scenario.transfer is not None
-        found = measure(posed, self.setting.fit.temperature, sequels=sequels, **told)
+        found = measure(posed, self.setting.fit.temperature, tally, sequels=sequels, **told)
         nothing = np.zeros(count)
         return {
-            key(each, labels): _Sided(
+            each.key: _Sided(
                 each.value,
                 back(each.by_reward),
                 nothing if sequels is None else each.by_law,
@@ -215,16 +223,18 @@ class _Compared:
         }
 
 
-def key(each: Measure, labels: tuple[Any, ...]) -> Key:
-    """Which figure it is: horizon, quantity and the action's label."""
-    action = None if each.column is None else labels[each.column]
-    return each.horizon, each.quantity, action
-
-
-def _at(setting: Setting, posed: Posed, labels: tuple[Any, ...]) -> AtStates:
+def _at(setting: Setting, posed: Posed, tally: Tally, labels: tuple[Any, ...]) -> AtStates:
     rows = setting.asked
     value = posed.solved.value[rows] * setting.fit.temperature
-    return AtStates(labels, posed.prob[rows], posed.reward[rows], value)
+    prob, reward = posed.prob[rows], posed.reward[rows]
+    if setting.fit.space is None:
+        return AtStates(labels, prob, reward, value)
+    counted = prob @ tally.each
+    shares = [at for at, (quantity, _) in enumerate(tally.names) if quantity == SHARE]
+    amounts = [at for at, (quantity, _) in enumerate(tally.names) if quantity == AMOUNT]
+    expected = (prob * reward).sum(axis=1, keepdims=True)
+    atoms = tuple(tally.names[at][1] for at in shares)
+    return AtStates(atoms, counted[:, shares], expected, value, counted[:, amounts])
 
 
 def _notes(setting: Setting, before: Posed, how: str, *, counted: bool):
@@ -236,8 +246,13 @@ def _notes(setting: Setting, before: Posed, how: str, *, counted: bool):
             "The errors of the learned law are left out, but for what they do to the "
             "rewards."
         )
-    given = np.exp(setting.fit.estimate.policy.log_prob(setting.state[setting.asked]))
-    gap = float(np.abs(given - before.prob[setting.asked]).mean())
+    asked = setting.state[setting.asked]
+    if setting.fit.space is None:
+        given = np.exp(setting.fit.estimate.policy.log_prob(asked))
+        gap = float(np.abs(given - before.prob[setting.asked]).mean())
+    else:  # half the sum over the nodes: by how much any set of amounts may differ
+        given = given_masses(setting.fit, asked)
+        gap = float(np.abs(given - before.prob[setting.asked]).sum(axis=1).mean() / 2)
     # A hundredth of a probability would be seen in most tables.
     if gap > 0.01:
         yield (

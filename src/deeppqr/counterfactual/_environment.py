@@ -55,6 +55,10 @@ class AbstractEnvironment(ABC):
     def follow(self, weight: Float[np.ndarray, "basis column"]) -> np.ndarray:
         """E[f(s')|s,a] of functions given by weights, (row, action, column)."""
 
+    def expect(self, prob: PerAction, weight: np.ndarray) -> np.ndarray:
+        """E[f(s')|s] under a policy, (row, column)."""
+        return np.einsum("ra,rac->rc", prob, self.follow(weight))
+
     @abstractmethod
     def collect(self, flow: PerAction) -> Float[np.ndarray, " basis"]:
         """The transpose of `follow`: sum over rows and actions of a flow."""
@@ -185,8 +189,7 @@ class Flow:
 
     def step(self, weight: np.ndarray) -> np.ndarray:
         """Weights of E[f(s')|s] under the policy, from those of f."""
-        ahead = self.environment.follow(weight)
-        return self.environment.project(np.einsum("ra,rac->rc", self.prob, ahead))
+        return self.environment.project(self.environment.expect(self.prob, weight))
 
     def pass_on(self, mass: PerRow) -> PerRow:
         """How a distribution over the nodes looks one period later."""

@@ -7,6 +7,7 @@ and by what follows from there; the policy moves with Q, and Q with the reward.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from jaxtyping import Float
@@ -25,37 +26,57 @@ SHARE, REWARD, VALUE, PAID, DECISIONS = (
 )
 
 
+AMOUNT = "mean amount"
+
+
+@dataclass(frozen=True, eq=False)
+class Tally:
+    """What is counted of the actions: shares of them, or how much is done on average."""
+
+    names: tuple[tuple[str, Any], ...]
+    """Quantity and the label of an action, or of a dimension of the amounts."""
+    each: Float[np.ndarray, "action name"]
+
+    @classmethod
+    def of_shares(cls, labels: tuple[Any, ...]) -> "Tally":
+        return cls(tuple((SHARE, label) for label in labels), np.eye(len(labels)))
+
+
 @dataclass(frozen=True, eq=False)
 class Measure:
     """One figure of one problem."""
 
     horizon: str
     quantity: str
-    column: int | None
-    """The action, where it is one's share."""
+    action: Any
+    """The action's label where it is one's share, or the name of an amount's dimension."""
     value: float
     by_reward: PerAction
     """By the rewards at the nodes, in units of the reward."""
     by_law: Float[np.ndarray, " cluster"]
     """What each cluster's sequels do to it through the law, at these rewards."""
 
+    @property
+    def key(self) -> tuple[str, str, Any]:
+        """Which figure it is."""
+        return self.horizon, self.quantity, self.action
+
 
 def measure(
     posed: Posed,
     temperature: float,
+    tally: Tally,
     *,
     periods: int | None,
     long_run: bool,
     transfers: bool,
     sequels: Sequels | None = None,
 ) -> Iterator[Measure]:
-    """Shares, rewards, transfers and values of one problem over each horizon."""
+    """What is tallied, rewards, transfers and values of one problem by horizon."""
     prob, start = posed.prob, posed.start
-    number = prob.shape[1]
-    each = np.broadcast_to(np.eye(number), (len(prob), number, number))
+    each = np.broadcast_to(tally.each, (len(prob), *tally.each.shape))
     parts = [each, posed.reward[:, :, None]]
-    names: list[tuple[str, int | None]] = [(SHARE, code) for code in range(number)]
-    names.append((REWARD, None))
+    names: list[tuple[str, Any]] = [*tally.names, (REWARD, None)]
     if transfers:
         parts.append(posed.paid[:, :, None])
         names.append((PAID, None))
@@ -84,7 +105,7 @@ def measure(
     for horizon, (sums, mass, moved, carried) in spans:
         by_prob = mass[:, None, None] * paid_flow + moved
         decisions = sums[-1]
-        for at, (quantity, column) in enumerate(names):
+        for at, (quantity, action) in enumerate(names):
             # Per decision: units that left take none.
             value = sums[at] / decisions
             ratio = (by_prob[:, :, at] - value * by_prob[:, :, -1]) / decisions
@@ -94,7 +115,7 @@ def measure(
             gradient = by_reward(ratio, direct)
             along = (carried[:, at] - value * carried[:, -1]) / decisions
             law = by_law(gradient - direct, along)
-            yield Measure(horizon, quantity, column, float(value), gradient, law)
+            yield Measure(horizon, quantity, action, float(value), gradient, law)
         if horizon not in (NOW, LONG_RUN) and posed.environment.ends():
             gradient = by_reward(by_prob[:, :, -1], nothing)
             law = by_law(gradient, carried[:, -1])

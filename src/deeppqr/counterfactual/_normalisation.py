@@ -17,7 +17,7 @@ from jaxtyping import Float
 from .._errors import DataError
 from .._shapes import PerAction, PerRow
 from ..mdp._tabular import ROUNDING
-from ._measures import DECISIONS, PAID, SHARE, VALUE
+from ._measures import AMOUNT, DECISIONS, PAID, SHARE, VALUE
 from ._problem import Setting
 from ._scenario import Scenario, amount_at
 
@@ -44,7 +44,7 @@ def broken_by(scenario: Scenario) -> list[str]:
 
 def depends(quantity: str, scenario: Scenario) -> bool:
     """Whether the change of a figure depends on the anchor's reward."""
-    if quantity in (SHARE, PAID, DECISIONS):
+    if quantity in (SHARE, AMOUNT, PAID, DECISIONS):
         return bool(broken_by(scenario))
     if quantity == VALUE:
         # Values move by phi before, and by the common factor times phi after.

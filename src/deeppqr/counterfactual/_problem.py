@@ -1,9 +1,11 @@
 """The agents' problem before and after a change, posed on the same states."""
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from jaxtyping import Float
 
 from .._errors import DataError
 from .._shapes import PerAction, PerRow, States
@@ -16,6 +18,7 @@ from ..mdp._law import Law
 from ..panel._cells import Cells
 from ..panel._panel import Panel
 from ..reward._joint_reward import JointReward
+from ._amount_environment import AmountEnvironment
 from ._environment import AbstractEnvironment, Flow, Solved, TabularEnvironment
 from ._laws import (
     ChosenLaws,
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 NODES = 6_000
 MOST_ASKED = 20_000
 
+Nodes = Float[np.ndarray, "node state_feature"]
+Asked = Float[np.ndarray, "asked state_feature"]
+
 
 @dataclass(frozen=True, eq=False)
 class Posed:
@@ -51,8 +57,9 @@ class Posed:
     solved: Solved
     start: PerRow
 
-    @property
+    @cached_property
     def prob(self) -> PerAction:
+        # One array: environments keep the factors of the policy asked for last.
         return np.exp(self.solved.log_prob)
 
     @property
@@ -104,6 +111,10 @@ class Setting:
     def changed_environment(self, scenario: Scenario) -> AbstractEnvironment:
         if isinstance(self.environment, TabularEnvironment):
             return self._changed_table(scenario)
+        if isinstance(self.environment, AmountEnvironment):
+            follows = [each.follows for each in scenario.available]
+            known = [code for code in follows if code is not None]
+            return self.environment.with_nodes(known, scenario.discount)
         assert isinstance(self.environment, ValueEnvironment)
         own = any(each.law is not None for each in scenario.available)
         if not (own or scenario.changes_law):
@@ -173,49 +184,27 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
     fit kept of it.
     """
     law = find_law(fit, panel)
-    asked, mass = states, None
-    if asked is None:
-        asked = fit.seen.state if panel is None else panel.state
-        mass = None if panel is None else panel.weight
-    if len(asked) == 0:
-        raise DataError("`states` must hold one state at least, but it is empty.")
-    mass = np.ones(len(asked)) if mass is None else mass
     cells = panel_row = None
     if isinstance(law, KnownTransition):
         cells, moves = law.cells, listed_moves(law.probability)
     elif isinstance(law, Table):
         cells, moves = law.cells, counted_moves(law, fit.actions)
     if cells is not None:
+        asked, mass = _asked(fit, panel, states)
         at = cells.require(asked)
         start = np.bincount(at, mass, len(cells))
+        start = start / start.sum()
         environment = TabularEnvironment(cells.states, moves, fit.discount)
         state, weight = cells.states, np.ones(len(cells))
     else:
-        known = fit.seen.state if panel is None else panel.state
-        # Every so many rows, so that all units are among them.
-        panel_row = np.arange(len(known))[:: max(1, -(-len(known) // NODES))]
-        known = known[panel_row]
-        if states is None:
-            every = max(1, -(-len(asked) // NODES))
-            mass, asked = mass[::every], asked[::every]
-            state, weight, at = known, np.ones(len(known)), np.arange(len(known))
-        elif len(states) > MOST_ASKED:
-            raise DataError(
-                f"`states` has {len(states):,} rows, but {MOST_ASKED:,} is the most at "
-                "once. Give a sample of them."
-            )
-        else:
-            state = np.concatenate([known, states])
-            weight = np.append(np.ones(len(known)), np.zeros(len(states)))
-            at = len(known) + np.arange(len(states))
-        start = np.bincount(at, mass, len(state))
+        state, weight, start, at, panel_row = starts(fit, panel, states, NODES)
         environment = ValueEnvironment.of(
             state,
             weight,
             _as_expectations(law, fit),
             len(fit.actions),
             fit.discount,
-            _direction(fit, known),
+            _direction(fit, state[weight > 0]),
         )
     reward = fit._reward_of(state)
     unknown = np.argwhere(~np.isfinite(reward))
@@ -226,19 +215,49 @@ def set_up(fit: "Fit", panel: Panel | None, states: States | None) -> Setting:
             f"{fit.encoding.decode(state[row : row + 1])[0]} ({len(unknown)} such pairs), "
             "so the problem cannot be solved again. The default reward has one everywhere."
         )
-    return Setting(
-        fit,
-        law,
-        cells,
-        state,
-        weight,
-        start / start.sum(),
-        at,
-        reward,
-        environment,
-        panel,
-        panel_row,
-    )
+    told = (state, weight, start, at, reward, environment, panel, panel_row)
+    return Setting(fit, law, cells, *told)
+
+
+def _asked(fit: "Fit", panel: Panel | None, states: States | None) -> tuple[States, PerRow]:
+    """The states that are asked about, and their weights."""
+    asked, mass = states, None
+    if asked is None:
+        asked = fit.seen.state if panel is None else panel.state
+        mass = None if panel is None else panel.weight
+    if len(asked) == 0:
+        raise DataError("`states` must hold one state at least, but it is empty.")
+    return asked, np.ones(len(asked)) if mass is None else mass
+
+
+def starts(
+    fit: "Fit", panel: Panel | None, states: States | None, most: int
+) -> tuple[
+    Nodes, Float[np.ndarray, " node"], Float[np.ndarray, " node"], np.ndarray, np.ndarray
+]:
+    """Continuous states to solve on, their weights, those in the first period, the places
+    of the states asked about, and the rows of the data that they begin with: `most` of
+    the data's, and all that the user gave."""
+    asked, mass = _asked(fit, panel, states)
+    known = fit.seen.state if panel is None else panel.state
+    # Every so many rows, so that all units are among them.
+    panel_row = np.arange(len(known))[:: max(1, -(-len(known) // most))]
+    known = known[panel_row]
+    if states is None:
+        every = max(1, -(-len(asked) // most))
+        mass, state, weight = mass[::every], known, np.ones(len(known))
+        at = np.arange(len(known))
+    elif len(states) > MOST_ASKED:
+        raise DataError(
+            f"`states` has {len(states):,} rows, but {MOST_ASKED:,} is the most at "
+            "once. Give a sample of them."
+        )
+    else:
+        state = np.concatenate([known, states])
+        weight = np.append(np.ones(len(known)), np.zeros(len(states)))
+        at = len(known) + np.arange(len(states))
+    start = np.bincount(at, mass, len(state))
+    return state, weight, start / start.sum(), at, panel_row
 
 
 def _as_expectations(law: AnyLaw, fit: "Fit") -> AbstractTransition:

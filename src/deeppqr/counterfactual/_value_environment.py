@@ -5,11 +5,13 @@ minimise the squared Bellman residual, and what the features leave by nearest ne
 Over time a function is followed through its projection on the features.
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
 from .._shapes import PerRow, States
@@ -32,8 +34,55 @@ PRECISE_NUMBERS = 20_000_000
 RIDGE = 1e-3
 
 
+class AbstractFeatureEnvironment(AbstractEnvironment):
+    """Nodes at which functions of the state are sums of the value's features."""
+
+    here: Float[np.ndarray, "row feature"]
+    """The features at the nodes, in float64."""
+    weight: PerRow
+    """Of the nodes; zero for those that are only asked about."""
+
+    @abstractmethod
+    def repeated(self, action: int) -> Float[np.ndarray, "row feature"]:
+        """The left side of the value's equation where one action is repeated."""
+
+    def project(self, values):
+        return cho_solve(self._gram, self._weighted.T @ values)
+
+    def unproject(self, weight):
+        return self._weighted @ cho_solve(self._gram, weight)
+
+    def potential(self, action, earned):
+        drop = self.repeated(action)
+        weighted = (drop * self.weight[:, None]).T @ earned
+        return self.here @ cho_solve(self._factor(drop), weighted)
+
+    def potential_gradient(self, action, by_potential):
+        drop = self.repeated(action)
+        passed_on = cho_solve(self._factor(drop), self.here.T @ by_potential)
+        return self.weight * (drop @ passed_on)
+
+    def _factor(self, drop: np.ndarray):
+        """The square system of an equation's least squares."""
+        gram = drop.T @ (drop * self.weight[:, None])
+        ridge = np.full(len(gram), (1 - self.discount) ** 2)
+        ridge[0] = 1e-12
+        return cho_factor(gram + np.diag(ridge + 1e-10 * np.diag(gram)), lower=True)
+
+    @cached_property
+    def _weighted(self) -> np.ndarray:
+        return self.here * self.weight[:, None]
+
+    @cached_property
+    def _gram(self):
+        gram = self.here.T @ self._weighted
+        ridge = RIDGE * np.diag(gram) + 1e-12 * np.diag(gram).max()
+        ridge[0] = 0.0  # the constant is followed exactly: probabilities sum to one
+        return cho_factor(gram + np.diag(ridge), lower=True)
+
+
 @dataclass(frozen=True, eq=False)
-class ValueEnvironment(AbstractEnvironment):
+class ValueEnvironment(AbstractFeatureEnvironment):
     """Some states, with the expected features of where each action leads."""
 
     problem: ValueProblem
@@ -89,6 +138,7 @@ class ValueEnvironment(AbstractEnvironment):
         problem = self.problem
         problem.q = reward if start is None else start
         problem.evaluate(reward, rounds=ROUNDS, tol=TOL)
+        self.__dict__.pop("_factored", None)
         return Solved.of(problem.q)
 
     def follow(self, weight):
@@ -98,15 +148,9 @@ class ValueEnvironment(AbstractEnvironment):
         pairs = zip(self.problem.ahead, flow.T.astype(self._dtype), strict=True)
         return np.sum([ahead.T @ column for ahead, column in pairs], axis=0)
 
-    def project(self, values):
-        return cho_solve(self._gram, self._weighted.T @ values)
-
-    def unproject(self, weight):
-        return self._weighted @ cho_solve(self._gram, weight)
-
     def reward_gradient(self, prob, by_q):
         problem = self.problem
-        problem.factor(prob)
+        self._factor_policy(prob)
         later = problem.discount * self.collect(by_q)
         passed_on = cho_solve(problem._gram, later.astype(np.float64))
         found = by_q.copy()
@@ -115,12 +159,21 @@ class ValueEnvironment(AbstractEnvironment):
         found[at] += prob[at] * by_value[:, None]
         return found
 
+    def repeated(self, action):
+        return self.here - self.discount * self.problem.ahead[action].astype(np.float64)
+
     def response(self, prob, by):
         problem = self.problem
-        problem.factor(prob)
+        self._factor_policy(prob)
         gain = (prob * by).sum(axis=1)
         value = problem.solve(gain[problem.valued, None])[:, 0]
         return by + self.discount * problem.project(value)
+
+    def _factor_policy(self, prob) -> None:
+        """The value's equation under a policy, unless it is the very one of before."""
+        if self.__dict__.get("_factored") is not prob:
+            self.problem.factor(prob)
+            self.__dict__["_factored"] = prob
 
     def look_up(self, state):
         return in_chunks(self.problem.features, state).astype(np.float64)
@@ -129,40 +182,14 @@ class ValueEnvironment(AbstractEnvironment):
         del solved
         return in_chunks(self.problem.value_function(None), state)[:, 0]
 
-    def potential(self, action, earned):
-        drop, gram = self._repeated(action)
-        return self._here @ cho_solve(
-            gram, (drop * self.problem.weight[:, None]).T @ earned
-        )
-
-    def potential_gradient(self, action, by_potential):
-        drop, gram = self._repeated(action)
-        passed_on = cho_solve(gram, self._here.T @ by_potential)
-        return self.problem.weight * (drop @ passed_on)
-
-    def _repeated(self, action: int):
-        """The left side of the value's equation where one action is repeated."""
-        drop = self._here - self.discount * self.problem.ahead[action].astype(np.float64)
-        gram = drop.T @ (drop * self.problem.weight[:, None])
-        ridge = np.full(len(gram), (1 - self.discount) ** 2)
-        ridge[0] = 1e-12
-        return drop, cho_factor(gram + np.diag(ridge + 1e-10 * np.diag(gram)), lower=True)
+    @property
+    def weight(self) -> PerRow:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.problem.weight
 
     @property
     def _dtype(self) -> type:
         return self.problem.dtype
 
     @cached_property
-    def _here(self) -> np.ndarray:
+    def here(self) -> np.ndarray:  # pyright: ignore[reportIncompatibleVariableOverride]
         return self.problem.here.astype(np.float64)
-
-    @cached_property
-    def _weighted(self) -> np.ndarray:
-        return self._here * self.problem.weight[:, None]
-
-    @cached_property
-    def _gram(self):
-        gram = self._here.T @ self._weighted
-        ridge = RIDGE * np.diag(gram) + 1e-12 * np.diag(gram).max()
-        ridge[0] = 0.0  # the constant is followed exactly: probabilities sum to one
-        return cho_factor(gram + np.diag(ridge), lower=True)

@@ -1,11 +1,13 @@
 """What a fit keeps of its data, so that plots and reports need no panel."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from jaxtyping import Float, Int
 
 from .._stored import stored
+from ..continuous._cells import CellShares, cells_of
+from ..panel._amounts import as_label
 from ..panel._clusters import Clusters
 from ..panel._panel import Panel
 from ..policy._policy import AbstractPolicy
@@ -43,6 +45,19 @@ class DataSummary:
     """How often the action was taken there."""
     error: Float[np.ndarray, "bin action"]
     """Standard error of observed minus expected, clustered by unit."""
+    amount: Float[np.ndarray, "seen action_dimension"] | None = None
+    """The amounts of the seen rows, whose `action` is then the nearest of the grid."""
+
+    @classmethod
+    def of_amounts(cls, panel: Panel, shares: CellShares) -> "DataSummary":
+        """The summary of a panel of amounts by the cells of the reward's grid."""
+        assert panel.amount is not None
+        reward, step = shares.reward, max(1, len(panel) // MAX_ROWS)
+        cell = cells_of(reward.shapes.space, reward.grid, panel.amount)
+        labels = tuple(map(as_label, reward.grid))
+        told = {"action": cell, "actions": labels, "space": None, "amount": None}
+        found = cls.of(replace(panel, **told), shares)
+        return replace(found, amount=panel.amount[::step].astype(np.float64))
 
     @classmethod
     def of(cls, panel: Panel, policy: AbstractPolicy) -> "DataSummary":

@@ -8,8 +8,9 @@ import numpy as np
 from .._errors import DataError
 from .._messages import plain
 from ..report._interval import normal_interval
-from ._states import Controls
+from ._states import Controls, probabilities
 from ._text import as_csv, shown
+from ._what_if import PER_UNIT
 
 if TYPE_CHECKING:
     from .._fit import Fit
@@ -53,7 +54,27 @@ class Answers:
             "concerns": concerns,
             "level": LEVEL,
             "shown_actions": self._most_taken(),
+            "payable": self._payable(),
+            "note": self._note(),
         }
+
+    def _payable(self) -> list[dict[str, Any]]:
+        """What a payment can go to, with the number by which the page asks for it."""
+        fit = self.fit
+        if fit.space is None:
+            return [{"code": k, "name": shown(a)} for k, a in enumerate(fit.actions)]
+        atoms = fit.actions[: len(fit.space.points)]
+        found = [{"code": PER_UNIT, "name": "each unit of the amount"}]
+        return found + [{"code": k, "name": shown(a)} for k, a in enumerate(atoms)]
+
+    def _note(self) -> str:
+        """What the page's probabilities are, where actions are amounts."""
+        if self.fit.space is None:
+            return ""
+        return (
+            f"Actions are amounts in {self.fit.space!r}: rewards and Q are shown for some "
+            "of them, and a probability is that of all amounts nearest to one."
+        )
 
     def at_state(self, question: dict[str, Any]) -> dict[str, Any]:
         """Reward, Q and choice at one state, and a curve along one of its columns."""
@@ -101,7 +122,7 @@ class Answers:
             "low": low,
             "high": high,
             "q": found.q,
-            "probability": np.exp(fit.estimate.policy.log_prob(state)),
+            "probability": probabilities(fit, state),
             "value": found.value,
             "inside": fit.seen.inside(state),
             "errors": errors,
@@ -125,6 +146,6 @@ class Answers:
         """The actions that are drawn at first: the most likely in the data, in order."""
         fit = self.fit
         state = fit.seen.state[:: max(1, len(fit.seen.state) // 500)]
-        share = np.exp(fit.estimate.policy.log_prob(state)).mean(axis=0)
+        share = probabilities(fit, state).mean(axis=0)
         order = np.argsort(-share, kind="stable")[:CURVE_ACTIONS]
         return sorted(int(code) for code in order)

@@ -7,6 +7,9 @@ import numpy as np
 
 from .._errors import DataError
 from .._messages import plain
+from .._shapes import PerAction
+from ..continuous._cells import CellShares
+from ..continuous._reward import AbstractAmountReward
 from ..panel._encoding import LARGEST, StateColumn
 from ._text import shown
 
@@ -110,6 +113,14 @@ class Controls:
             else:
                 found[:, index] = column.tolist()
         return found
+
+
+def probabilities(fit: "Fit", state: np.ndarray) -> PerAction:
+    """How likely each action is; of amounts, all that are nearest to it on the grid."""
+    reward = fit.reward_function
+    if isinstance(reward, AbstractAmountReward):
+        return np.exp(CellShares(reward).log_prob(state))
+    return np.exp(fit.estimate.policy.log_prob(state))
 
 
 def as_codes(fit: "Fit", state: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ import numpy as np
 from .._errors import DataError
 from .._messages import plain
 from ..panel._encoding import LARGEST
-from ._states import Controls, as_codes, read_index, read_value
+from ._states import Controls, as_codes, probabilities, read_index, read_value
 from ._text import as_csv, shown
 
 if TYPE_CHECKING:
@@ -18,6 +18,8 @@ KINDS = ("state", "transfer", "remove")
 # and moves by about a hundredth of the spread between states.
 STARTS = 1_500
 MAX_PERIODS = 1_000
+# The number by which the page asks for a payment for each unit of an amount.
+PER_UNIT = -1
 HEAD = (
     "horizon",
     "quantity",
@@ -90,23 +92,26 @@ def _averages(fit: "Fit", state: np.ndarray) -> dict[str, np.ndarray]:
     mean = np.divide(
         total, known.sum(axis=0), where=known.any(axis=0), out=np.full_like(total, np.nan)
     )
-    return {
-        "reward": mean,
-        "probability": np.exp(fit.estimate.policy.log_prob(state)).mean(axis=0),
-    }
+    return {"reward": mean, "probability": probabilities(fit, state).mean(axis=0)}
 
 
 def _other_problem(
     fit: "Fit", state: np.ndarray, kind: str, question: dict[str, Any]
 ) -> tuple[str, list[dict[str, Any]], list[str]]:
     """A payment for an action or an action less, the agents' problem solved again."""
-    code = read_index(question.get("action"), len(fit.actions), "action")
-    label = fit.actions[code]
     options: dict[str, Any] = {"states": fit.encoding.decode(state)}
+    per_unit = fit.space is not None and question.get("action") == PER_UNIT
+    label = None if per_unit else _action(fit, question.get("action"))
     if kind == "transfer":
         amount = _amount(question.get("amount"))
-        title = f"{amount:+g} for {shown(label)}, in every period"
-        options["transfer"] = {label: amount}
+        to = "each unit of the amount" if per_unit else shown(label)
+        title = f"{amount:+g} for {to}, in every period"
+        rates = [amount] * (1 if fit.space is None else fit.space.dimensions)
+        options["transfer"] = rates if per_unit else {label: amount}
+    elif per_unit:
+        raise DataError(
+            "Amounts cannot be taken away one by one: take an atom, or tax each unit."
+        )
     else:
         title = f"without {shown(label)}"
         options["remove"] = [label]
@@ -127,6 +132,17 @@ def _other_problem(
         for each in found.figures
     ]
     return title, rows, [found.identification, *found.notes]
+
+
+def _action(fit: "Fit", code: Any) -> Any:
+    """The label of an action by its number; over amounts an atom's."""
+    known = len(fit.actions) if fit.space is None else len(fit.space.points)
+    if not known:
+        raise DataError(
+            "These amounts have no atoms to pay or to take away: pay each unit of the "
+            "amount."
+        )
+    return fit.actions[read_index(code, known, "action")]
 
 
 def _amount(value: Any) -> float:

@@ -53,6 +53,7 @@ def smooth_basis(
     slope: np.ndarray | None = None,
     shared: bool = False,
     shapes_of: tuple[np.ndarray, dict[str, np.ndarray]] | None = None,
+    higher: bool = False,
 ) -> SmoothBasis:
     """Constants and lines for every action; `curved`, bends and products too.
 
@@ -60,7 +61,8 @@ def smooth_basis(
     numbers, one level where they are four or more other labels. Not for lines, with which
     rounds begin: from a rare exit they lost their way with it.
 
-    `shapes_of` are other shapes over the actions than those of their labels, and kinds.
+    `shapes_of` are other shapes over the actions than those of their labels, and kinds;
+    with `higher` the surface goes with the higher of them, too.
 
     Bends along a `direction`, with a `slope` its tilts, come in addition, and as many
     components of the surface as asked for; None for as many as there is room for.
@@ -129,7 +131,7 @@ def smooth_basis(
             if kind == "constants" and name == HIGHER:
                 terms.append(Term(f"levels of {HIGHER}", first, last, rows))
                 continue
-            both = kind == "surface" and name != HIGHER
+            both = kind == "surface" and (higher or name != HIGHER)
             if first > dim and not both and not _bends_by(name, kinds):
                 continue
             terms.append(Term(kind, first, last, rows))

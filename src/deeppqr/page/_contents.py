@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..plots._axes import chosen_actions
+from ..plots._axes import chosen_actions, inside_box
 from ..plots._checks import SMALL, calibration
 from ..plots._curves import (
     Curves,
@@ -44,7 +44,7 @@ def estimated(fit: "Fit") -> Section:
         ["next states seen", f"{panel['next_states']:,}"],
         ["rows at which the process ends", f"{panel['terminal']:,}"],
         ["state variables", ", ".join(plain_name(c, 40) for c in fit.encoding.columns)],
-        ["actions", _first_of([plain_name(a, 40) for a in fit.actions])],
+        ["actions", _actions(fit)],
         ["anchor", plain_name(fit.anchor)],
         ["discount per period", f"{fit.discount:g}"],
         ["temperature", f"{fit.temperature:g}"],
@@ -118,8 +118,9 @@ def anchor(fit: "Fit") -> Section:
     """The anchor's support."""
     prob = np.exp(fit.estimate.policy.log_prob(fit.seen.state)[:, fit.estimate.anchor])
     low, middle, high = np.quantile(prob, [0.0, 0.5, 1.0])
+    noun = "density" if inside_box(fit) else "probability"
     text = (
-        f"Over the states of the data the anchor's probability is {number_text(low)} to "
+        f"Over the states of the data the anchor's {noun} is {number_text(low)} to "
         f"{number_text(high)}, {number_text(middle)} in the median."
     )
     rare = float(np.mean(prob < SMALL))
@@ -140,7 +141,7 @@ def extremes(fit: "Fit", averages: Averages) -> Section:
     values = averages.rewards[:, action]
     known = np.flatnonzero(np.isfinite(values))
     order = known[np.argsort(values[known], kind="stable")]
-    head = ["state", "reward", "s.e.", "probability"]
+    head = ["state", "reward", "s.e.", "probability" if fit.space is None else "density"]
     tables = [
         HtmlTable(f"The {LISTED} {word} rewards", head, _states(fit, rows, action, values))
         for word, rows in (("highest", order[::-1]), ("lowest", order))
@@ -268,6 +269,12 @@ def _states(fit: "Fit", rows: np.ndarray, action: int, values: np.ndarray):
         ]
         for at, row in enumerate(chosen)
     ]
+
+
+def _actions(fit: "Fit") -> str:
+    if fit.space is not None:
+        return plain_name(repr(fit.space), 120)
+    return _first_of([plain_name(a, 40) for a in fit.actions])
 
 
 def _first_of(names: list[str], limit: int = 20) -> str:

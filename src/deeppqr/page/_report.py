@@ -13,6 +13,7 @@ from .._files import check_output, new_file
 from .._stage_names import ANCHOR_VALUES, POLICIES, REWARDS
 from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import ChangedStates
+from ..counterfactual._measures import AMOUNT, SHARE
 from ..counterfactual._sensitivity_table import Sensitivity
 from ..plots._axes import require_data
 from ..plots._results import plot_changed, plot_counterfactual
@@ -22,6 +23,7 @@ from ..report._estimates import Estimates
 from ..report._grid import Grid
 from ..report._html import HtmlTable, digest_of, plain_name, quoted, render, template_source
 from . import _contents
+from ._amounts import amounts
 from ._section import Code, ReportFigure, Section
 from ._svg import svg_of
 from ._words import Averages, words_of
@@ -61,8 +63,10 @@ def report_page(
     require_data(fit)
     averages = Averages(fit)
     script, panel = template_source("report.js"), fit.provenance["panel"]
+    over_amounts = [] if fit.space is None else [amounts(fit)]
     sections = [
         *more,
+        *over_amounts,
         _contents.rewards(fit, averages),
         _contents.estimated(fit),
         _contents.identification(fit),
@@ -78,8 +82,7 @@ def report_page(
         title=plain_name(title or "The reward behind observed decisions"),
         lead=(
             f"{panel['rows']:,} decisions by {panel['units']:,} units; rewards of "
-            f"{len(fit.actions)} actions, identified by the anchor "
-            f"{quoted(fit.anchor)}."
+            f"{_actions(fit)}, identified by the anchor {quoted(fit.anchor)}."
         ),
         words=words_of(fit, averages),
         sections=sections,
@@ -88,6 +91,13 @@ def report_page(
         script=Markup(script),
         script_digest=Markup(digest_of(script)),
     )
+
+
+def _actions(fit: "Fit") -> str:
+    """What the rewards are of, in words."""
+    if fit.space is None:
+        return f"{len(fit.actions)} actions"
+    return f"amounts in {plain_name(repr(fit.space), 80)}"
 
 
 def _results(results: Any) -> list[Section]:
@@ -151,7 +161,7 @@ def _counterfactual(result: Counterfactual, number: int) -> Section:
     said = [
         f"{each.name} {each.before:.3f} before, {each.after:.3f} after"
         for each in result.figures
-        if each.quantity == "probability"
+        if each.quantity in (SHARE, AMOUNT)
     ]
     text = f"Choices before (hollow) and after (filled): {'; '.join(said)}."
     figure = ReportFigure(result.title, svg_of(axes, f"result{number}", text), text)
@@ -196,12 +206,14 @@ def program(fit: "Fit") -> str:
         if name not in defaults or defaults[name] != value
     ]
     states = ", ".join(json.dumps(str(name)) for name in fit.encoding.names)
+    space = "" if fit.space is None else f" actions=deeppqr.{fit.space!r},"
+    space = space.replace("box=Box", "box=deeppqr.Box")
     return "\n".join(
         [
             "import deeppqr",
             "",
             f"panel = deeppqr.Panel.from_frame(frame, state=[{states}],",
-            "                                 action=..., unit=..., time=...)",
+            f"                                 action=...,{space} unit=..., time=...)",
             "model = deeppqr.PQR(",
             *settings,
             ")",

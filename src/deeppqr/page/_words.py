@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..plots._axes import inside_box
 from ..plots._checks import calibration
 from ..plots._curves import errors_of_means
 from ..plots._style import number_text
@@ -84,6 +85,15 @@ def _anchor(fit: "Fit") -> str:
     data, anchor = fit.data, fit.estimate.anchor
     assert data is not None
     prob = np.exp(fit.estimate.policy.log_prob(fit.seen.state)[:, anchor])
+    if inside_box(fit):
+        share = next(each for each in fit.diagnostics if each.name == "anchor_share")
+        return (
+            f"Levels are known through the anchor, {_label(fit, anchor)}, a point of a "
+            f"continuum: {share.value:.1%} of the decisions lie near it, and log density "
+            "and next states there are read from them. Over the states of the data the "
+            f"estimated density is {number_text(float(prob.min()))} there at least, of one "
+            "on average."
+        )
     return (
         f"Levels are known through the anchor, {_label(fit, anchor)}, taken in "
         f"{data.share[anchor]:.1%} of the decisions ({data.rows[anchor]:,} rows). Over the "

@@ -45,17 +45,20 @@ def given_back(axes: Sequence[Any]) -> Any:
 
 def require_data(fit: "Fit") -> DataSummary:
     """What the fit keeps of its data."""
-    if fit.space is not None:
-        raise DataError(
-            "Plots and reports are for finitely many actions, and this fit's are amounts, "
-            f"{fit.space}. Draw fit.reward(states, actions), or fit panel.binned(11)."
-        )
     if fit.data is None:
         raise DataError(
             "This fit keeps no summary of its data, which plots and reports need: it was "
             "put together by hand. Fits by `PQR.fit` have one."
         )
     return fit.data
+
+
+def inside_box(fit: "Fit") -> bool:
+    """Whether the anchor is an amount among others, which is never taken exactly."""
+    if fit.space is None:
+        return False
+    point = np.reshape(np.asarray(fit.anchor, np.float64), (1, -1))
+    return bool(fit.space.atom_of(point)[0] < 0)
 
 
 def require_column(fit: "Fit", name: Any, role: str) -> tuple[StateColumn, slice]:

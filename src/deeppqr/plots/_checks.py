@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..report._estimates import NORMAL_975 as NORMAL_95
-from ._axes import chosen_actions, given_back, left_out, require_data, take_axes
+from ._axes import chosen_actions, given_back, inside_box, left_out, require_data, take_axes
 from ._style import ANCHOR, FAINT, INK, PALETTE, NewAxes, looks, number_text, text_of
 
 if TYPE_CHECKING:
@@ -73,9 +73,11 @@ def plot_policy(fit: "Fit", actions: Any, ax: Any, new: NewAxes) -> Any:
     axis.set_xlabel("probability by the policy")
     axis.set_ylabel("share in the data")
     words = "tenths of the states; 95 % intervals, clustered by unit"
+    if fit.space is not None:
+        words = f"shares of amounts nearest to each; {words}"
     more = left_out(fit, shown, actions)
-    title = f"Policy against the data\n({'; '.join(filter(None, [words, more]))})"
-    axis.set_title(title, wrap=True)
+    said = "; ".join(filter(None, [words, more]))
+    axis.set_title(f"Policy against the data\n({said})", wrap=True)
     axis.legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return given_back(axes)
 
@@ -96,7 +98,8 @@ def plot_anchor(fit: "Fit", ax: Any, new: NewAxes) -> Any:
     common = {"bins": bins, "edgecolor": INK, "linewidth": 0.5}
     everywhere = {"color": FAINT, "label": "all decisions"}
     axis.hist(np.maximum(prob, low), weights=weight, **everywhere, **common)
-    there = {"color": PALETTE[0], "hatch": "//", "label": "those in which it was taken"}
+    near = "nearest" if inside_box(fit) else "taken"
+    there = {"color": PALETTE[0], "hatch": "//", "label": f"those in which it was {near}"}
     axis.hist(np.maximum(prob[taken], low), weights=weight[taken], **there, **common)
     if logarithmic:
         axis.set_xscale("log")
@@ -104,11 +107,14 @@ def plot_anchor(fit: "Fit", ax: Any, new: NewAxes) -> Any:
     if low < SMALL:
         axis.axvspan(bins[0], SMALL, color=PALETTE[1], alpha=0.12, linewidth=0)
     axis.axvline(float(prob.min()), color=ANCHOR["color"], linestyle="--", linewidth=1.0)
-    axis.set_xlabel("estimated probability of the anchor in a state")
+    noun, taken_in = "probability", "taken in"
+    if inside_box(fit):
+        noun, taken_in = "density", "nearest of the grid in"
+    axis.set_xlabel(f"estimated {noun} of the anchor in a state")
     axis.set_ylabel("share of decisions")
     axis.set_title(
-        f"Support of the anchor {text_of(fit.anchor)}\n(taken in "
-        f"{data.share[anchor]:.1%} of decisions; smallest probability "
+        f"Support of the anchor {text_of(fit.anchor)}\n({taken_in} "
+        f"{data.share[anchor]:.1%} of decisions; smallest {noun} "
         f"{number_text(float(prob.min()))})"
     )
     axis.legend(loc="upper right")

@@ -115,7 +115,7 @@ def mean_along(
 
 def _along(fit: "Fit", spec: StateColumn, place: slice, others: Others):
     """The values along a column, and the states (point, sample, feature) with weights."""
-    base, weight, words = _base(fit, others, AVERAGED)
+    base, weight, words = base_states(fit, others, AVERAGED)
     values, encoded, sampled = _points(fit, spec, place)
     grid = np.repeat(base[None], len(values), axis=0)
     grid[:, :, place] = encoded[:, None, :]
@@ -184,7 +184,7 @@ def reward_surface(
     for name, role in ((column, "column"), (second, "second")):
         spec, place = require_column(fit, name, role)
         axes.append((spec, place, *_points(fit, spec, place, SURFACE_POINTS)))
-    base, weight, words = _base(fit, others, SURFACE_AVERAGED)
+    base, weight, words = base_states(fit, others, SURFACE_AVERAGED)
     (_, x_place, x_values, x_encoded, _), (_, y_place, y_values, y_encoded, _) = axes
     across, down = len(x_values), len(y_values)
     grid = np.repeat(base[None], across * down, axis=0)
@@ -205,7 +205,7 @@ def reward_surface(
     )
 
 
-def _base(fit: "Fit", others: Others, count: int) -> tuple[States, np.ndarray, str]:
+def base_states(fit: "Fit", others: Others, count: int) -> tuple[States, np.ndarray, str]:
     """The states whose other columns stay as they are, their weights, and words."""
     if others not in ("average", "typical"):
         raise DataError(f'`others` must be "average" or "typical", but it is {others!r}.')

@@ -10,6 +10,7 @@ from .._errors import DataError
 from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import ChangedStates
 from ..counterfactual._sensitivity_table import Sensitivity
+from ._amounts import at_amounts, plot_amounts, plot_density
 from ._checks import plot_anchor, plot_diagnostics, plot_policy
 from ._curves import Others
 from ._recovery import plot_recovery
@@ -53,21 +54,56 @@ class Plots:
         Parameters
         ----------
         actions
-            Labels to show; by default the anchor and the six chosen most.
+            Labels to show; by default the anchor and the six chosen most. Any amounts,
+            where actions are these, by default the six of the grid chosen most.
         others
             What becomes of the other columns: `"average"` averages rewards over them as
             they are in the data, `"typical"` holds them at the state nearest to the
             medians. For a counted table of rewards, which knows only the states that
             were seen, means over the states with each value.
         """
+        fit = self.fit
+        if fit.space is not None and actions is not None:
+            fit = at_amounts(fit, actions)
+            actions = list(fit.actions)
         with styled(ax), quiet_fonts():
             if second is None:
-                return plot_curves(
-                    self.fit, column, actions, others, level, ax, self.new_axes
-                )
+                return plot_curves(fit, column, actions, others, level, ax, self.new_axes)
             return plot_surfaces(
-                self.fit, column, second, actions, others, level, ax, self.new_axes
+                fit, column, second, actions, others, level, ax, self.new_axes
             )
+
+    def amounts(
+        self,
+        column: str | None = None,
+        *,
+        dimension: int = 0,
+        others: Others = "average",
+        level: float = 0.95,
+        ax: Any = None,
+    ) -> Any:
+        """Rewards over the amount, where actions are amounts, with pointwise bands.
+
+        One curve, or one for each of three values of a state column, its 10th, 50th and
+        90th percentiles, or for the levels of a category. Atoms are points, the anchor a
+        dotted line, and the grey strip says which amounts were chosen. Of amounts in
+        several dimensions along `dimension`, the others at the medians of the data.
+        """
+        with styled(ax), quiet_fonts():
+            return plot_amounts(
+                self.fit, column, dimension, others, level, ax, self.new_axes
+            )
+
+    def density(
+        self, column: str | None = None, *, dimension: int = 0, ax: Any = None
+    ) -> Any:
+        """The fitted density of amounts beside a histogram of those taken.
+
+        For all states, or by thirds of a state column or levels of a category. The
+        density is one where all amounts are alike; atoms have their shares in the title.
+        """
+        with styled(ax), quiet_fonts():
+            return plot_density(self.fit, column, dimension, ax, self.new_axes)
 
     def recovery(
         self, column: str, truth: Callable[[np.ndarray], Any], *, ax: Any = None

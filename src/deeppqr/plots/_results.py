@@ -7,6 +7,7 @@ import numpy as np
 from .._errors import DataError
 from ..counterfactual._answer import Counterfactual
 from ..counterfactual._changed import AS_SEEN, QUANTITIES, ChangedStates
+from ..counterfactual._measures import AMOUNT, SHARE
 from ._axes import given_back, take_axes
 from ._style import ANCHOR, MAX_TOGETHER, PALETTE, NewAxes, look, text_of
 
@@ -97,25 +98,25 @@ def _has_bands(result: ChangedStates) -> bool:
 
 
 def plot_counterfactual(result: Counterfactual, ax: Any, new: NewAxes) -> Any:
-    """Choice probabilities before and after, a panel for each horizon."""
-    horizons: dict[str, list[Any]] = {}
+    """What is done before and after: probabilities and mean amounts by horizon."""
+    panels: dict[tuple[str, str], list[Any]] = {}
     for each in result.figures:
-        if each.quantity == "probability":
-            horizons.setdefault(each.horizon, []).append(each)
-    rows = max(map(len, horizons.values()))
+        if each.quantity in (SHARE, AMOUNT):
+            panels.setdefault((each.horizon, each.quantity), []).append(each)
+    rows = max(map(len, panels.values()))
     size = (4.8, 1.3 + 0.45 * min(rows, MAX_ROWS))
-    axes = take_axes(ax, len(horizons), new, size=size)
-    for axis, (horizon, figures) in zip(axes, horizons.items(), strict=True):
+    axes = take_axes(ax, len(panels), new, size=size)
+    for axis, ((horizon, quantity), figures) in zip(axes, panels.items(), strict=True):
         if len(figures) > MAX_ROWS:  # those that move most, in their own order
             moved = np.argsort([-abs(each.change) for each in figures], kind="stable")
             figures = [figures[at] for at in np.sort(moved[:MAX_ROWS])]
-        _draw_dumbbells(axis, figures, result.level)
+        _draw_dumbbells(axis, figures, quantity, result.level)
         axis.set_title(text_of(horizon))
     axes[-1].legend(loc="center left", bbox_to_anchor=(1.0, 0.5))
     return given_back(axes)
 
 
-def _draw_dumbbells(axis, figures: list[Any], level: float) -> None:
+def _draw_dumbbells(axis, figures: list[Any], quantity: str, level: float) -> None:
     from scipy.special import ndtri
 
     quantile = float(ndtri((1 + level) / 2))
@@ -136,8 +137,9 @@ def _draw_dumbbells(axis, figures: list[Any], level: float) -> None:
             elinewidth=1.2,
             label=name,
         )
-    axis.set_yticks(at, [text_of(each.action, 24) for each in figures])
+    names = ["" if each.action is None else each.action for each in figures]
+    axis.set_yticks(at, [text_of(name, 24) for name in names])
     axis.set_ylim(len(figures) - 0.5, -0.5)
-    axis.set_xlabel(f"probability, {100 * level:g} % intervals")
+    axis.set_xlabel(f"{quantity}, {100 * level:g} % intervals")
     axis.grid(axis="x", linewidth=0.6)
     axis.set_axisbelow(True)

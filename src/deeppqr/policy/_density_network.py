@@ -15,6 +15,8 @@ from .._shapes import PerRow
 from .._stored import stored
 from ..actions._space import ActionSpace
 from ..learners._network import Ensemble, Training, train
+from ..panel._panel import Panel
+from ._contrastive import ContrastiveDensity, Noise, contrastive_loss, contrasts
 from ._density import (
     AbstractDensity,
     AbstractDensityEstimator,
@@ -28,7 +30,10 @@ from ._policy import draw_folds
 
 # Of the polynomials over the box: higher than those of `Tensor`, as early stopping holds
 # what the data do not ask for.
-DEGREE = {1: 10, 2: 6}
+DEGREE = {1: 10, 2: 6, 3: 4}
+DEGREE_BEYOND = 2
+# Dimensions up to which the integral is a sum over fixed nodes.
+MAX_QUADRATURE = 2
 # Standard deviations of a mixture's parts lie above this share of half the box.
 NARROWEST = 0.01
 
@@ -40,7 +45,8 @@ class EnergyNetwork(AbstractDensityEstimator):
     $$\pi(a|s) = e^{-E(s,a)} \Big/ \int e^{-E(s,b)}\,d\mu(b).$$
     The energy is a polynomial of the action whose coefficients are a network of the state.
     An ensemble is fitted by maximum likelihood, the integral by quadrature, each member
-    stopped early on the units held out from it, and averaged in logs.
+    stopped early on the units held out from it, and averaged in logs. Beyond two dimensions
+    it is told from noise instead, and integrals are importance-weighted.
 
     References
     ----------
@@ -51,13 +57,9 @@ class EnergyNetwork(AbstractDensityEstimator):
 
     def fit(self, panel, *, key):
         space, amount = amounts_of(panel)
-        if space.dimensions not in DEGREE:
-            raise DataError(
-                "The energy's integral needs quadrature over one or two dimensions, but "
-                f"the panel's actions have {space.dimensions}. Use policy='tensor' or "
-                "'mixture'."
-            )
-        basis = ActionBasis(space, DEGREE[space.dimensions])
+        basis = ActionBasis(space, DEGREE.get(space.dimensions, DEGREE_BEYOND))
+        if space.dimensions > MAX_QUADRATURE:
+            return self._against_noise(panel, basis, key=key)
         at_nodes = jnp.asarray(basis.at_nodes, jnp.float32)
         log_weight = jnp.log(jnp.asarray(basis.nodes.weight, jnp.float32))
         ensemble, fold = _train(
@@ -74,6 +76,23 @@ class EnergyNetwork(AbstractDensityEstimator):
         size = ensemble(panel.state)[fold[judged], judged]
         held_out[judged] = log_density_of(basis, size.astype(np.float64), amount[judged])
         return DensityFit(density, held_out, f"energies by {_described(ensemble, self)}")
+
+    def _against_noise(self, panel: Panel, basis: ActionBasis, *, key) -> DensityFit:
+        """The same by noise-contrastive estimation."""
+        space, amount = amounts_of(panel)
+        noise = Noise.of(space, panel.state, amount, panel.weight)
+        rng = np.random.default_rng(np.asarray(jr.key_data(jr.fold_in(key, 2))))
+        targets = contrasts(basis, noise, panel.state, amount, rng)
+        told = (contrastive_loss, len(basis), self.training)
+        ensemble, fold = _train(panel, targets, *told, key=key)
+        density = ContrastiveDensity(basis, noise, ensemble)
+        held_out = np.full(len(panel), np.nan)
+        judged = np.flatnonzero(fold < self.training.members)
+        size = ensemble(panel.state)[fold[judged], judged].astype(np.float64)
+        at = panel.state[judged], amount[judged]
+        held_out[judged] = density.of_coefficients(*at, size)
+        made = f"energies told from {targets[1].shape[1]} draws of noise by "
+        return DensityFit(density, held_out, made + _described(ensemble, self))
 
 
 @stored

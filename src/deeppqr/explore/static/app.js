@@ -253,6 +253,11 @@
     const rows = scenario.rows
       .filter((row) => row.quantity === "probability" && row.horizon === horizon)
       .map((row) => ({ ...row, text: row.action }));
+    if (!rows.length) {  // amounts without an atom: how much is done
+      rows.push(...scenario.rows
+        .filter((row) => row.quantity === "mean amount" && row.horizon === horizon)
+        .map((row) => ({ ...row, text: "mean amount" })));
+    }
     rows.sort((a, b) => Math.max(b.before, b.after) - Math.max(a.before, a.after));
     return { rows: rows.slice(0, 12),
       title: `Probability of each action before and after: ${scenario.title}` };
@@ -295,6 +300,7 @@
     about.append("Known reward: ");
     isolate(about, fit.actions[fit.anchor]);
     about.append(`. Discount ${fit.discount}, temperature ${fit.temperature}.`);
+    if (fit.note) about.append(` ${fit.note}`);
     find("concerns").hidden = fit.concerns.length === 0;
     find("concerns-count").textContent = fit.concerns.length === 1
       ? "1 diagnostic is not ok" : `${fit.concerns.length} diagnostics are not ok`;
@@ -312,7 +318,6 @@
       }
     });
     fit.actions.forEach((action, code) => {
-      make("option", action, find("scenario-action")).value = String(code);
       const label = make("label", undefined, find("drawn"));
       const box = make("input", undefined, label);
       box.type = "checkbox";
@@ -321,8 +326,11 @@
       box.addEventListener("change", drawCurve);
       isolate(label, action);
     });
-    const other = fit.actions.findIndex((_, code) => code !== fit.anchor);
-    find("scenario-action").value = String(Math.max(other, 0));
+    fit.payable.forEach(({ code, name }) => {
+      make("option", name, find("scenario-action")).value = String(code);
+    });
+    const other = fit.payable.find(({ code }) => code !== fit.anchor) || fit.payable[0];
+    find("scenario-action").value = String(other.code);
     find("scenario-number").value = String(Number((fit.typical[0]).toPrecision(6)));
   }
 
