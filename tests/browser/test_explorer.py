@@ -77,8 +77,9 @@ def downloaded(browser, button, ending):
         done = {path for path in files if path.suffix == ending and path.stat().st_size}
         return done if done and files == done else None
 
-    (path,) = WebDriverWait(browser, PATIENCE).until(fresh)
-    return path
+    found = WebDriverWait(browser, PATIENCE).until(fresh)
+    assert found
+    return found.pop()
 
 
 def test_it_shows_the_typical_state(page, hostile_fit):

@@ -1,5 +1,7 @@
 """Changed problems: exact answers, exact gradients, and what the anchor cannot move."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -229,7 +231,7 @@ def test_standard_errors_are_those_of_finite_differences(joint, case):
     fit, big = joint
     arguments, _, _ = CASES[case]
     # Without the panel's sequels: errors are then those of the coefficients alone.
-    told = dict(periods=PERIODS, states=big.state, **arguments)
+    told: dict[str, Any] = dict(periods=PERIODS, states=big.state, **arguments)
     answer = counterfactual(fit, **told)
     reward = fit.reward_function
     root = np.linalg.cholesky(

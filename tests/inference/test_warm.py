@@ -75,12 +75,9 @@ def test_sums_are_those_of_the_fit(held, refits, count):
     at = at._replace(**rest, left=np.float32(held.problem.left[:, None]) + 0 * at.left)
     one = at._replace(**{name: getattr(at, name)[..., :1] for name in at._fields})
     with jax.default_matmul_precision("highest"):
-        gradient = sum(
-            np.asarray(choice_sums(b, refits.shared, at, shown)[0]) for b in refits.blocks
-        )
-        square = sum(
-            np.asarray(information(b, refits.shared, one, shown)) for b in refits.blocks
-        )
+        slopes = [choice_sums(b, refits.shared, at, shown)[0] for b in refits.blocks]
+        squares = [information(b, refits.shared, one, shown) for b in refits.blocks]
+    gradient, square = np.sum(slopes, axis=0), np.sum(squares, axis=0)
     for place in range(count.shape[1]):
         problem, fitted = weighted(held, count[:, place]), held.fit
         columns = problem.columns(fitted.basis)

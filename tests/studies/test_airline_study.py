@@ -219,7 +219,9 @@ def test_errors_and_ranks_are_those_of_the_fit(found):
     shares = []
     for place, market in enumerate(found.best("AA", "default"), start=1):
         row = sample.test["Segid"].to_list().index(market.number)
-        np.testing.assert_allclose(interval(market), (low[row, 1], high[row, 1]))
+        ends = interval(market)
+        assert ends is not None
+        np.testing.assert_allclose(ends, (low[row, 1], high[row, 1]))
         assert market.top_share == order.top_share[row]
         assert market.ranks == (order.low[place - 1], order.high[place - 1])
         assert market.ranks[0] <= place <= market.ranks[1]

@@ -7,14 +7,14 @@ Over time a function is followed through its projection on the features.
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 import numpy as np
 from jaxtyping import Float
 from scipy.linalg import cho_factor, cho_solve
 
-from .._shapes import PerRow, States
+from .._shapes import PerAction, PerRow, States
 from ..law._moves import Moves
 from ..law._survival import Survival
 from ..law._transition import AbstractTransition
@@ -86,6 +86,8 @@ class ValueEnvironment(AbstractFeatureEnvironment):
     """Some states, with the expected features of where each action leads."""
 
     problem: ValueProblem
+    _factored: list[PerAction] = field(default_factory=list, repr=False)
+    """The policy whose equation the problem holds, if any."""
 
     @classmethod
     def of(
@@ -138,7 +140,7 @@ class ValueEnvironment(AbstractFeatureEnvironment):
         problem = self.problem
         problem.q = reward if start is None else start
         problem.evaluate(reward, rounds=ROUNDS, tol=TOL)
-        self.__dict__.pop("_factored", None)
+        self._factored.clear()
         return Solved.of(problem.q)
 
     def follow(self, weight):
@@ -171,9 +173,9 @@ class ValueEnvironment(AbstractFeatureEnvironment):
 
     def _factor_policy(self, prob) -> None:
         """The value's equation under a policy, unless it is the very one of before."""
-        if self.__dict__.get("_factored") is not prob:
+        if not any(known is prob for known in self._factored):
             self.problem.factor(prob)
-            self.__dict__["_factored"] = prob
+            self._factored[:] = [prob]
 
     def look_up(self, state):
         return in_chunks(self.problem.features, state).astype(np.float64)
