@@ -17,7 +17,7 @@ from deeppqr.inference.warm._sums import choice_sums, information
 from deeppqr.law._regression import Regression
 from deeppqr.law._table import Table
 from deeppqr.law._transition import Steps
-from deeppqr.reward import _joint_covariance
+from deeppqr.reward import _rounds
 from deeppqr.worlds import PaperWorld, random_tabular
 
 UNITS = 40
@@ -192,7 +192,7 @@ def test_errors_agree_with_those_of_the_fit(monkeypatch):
     Replicates hold the penalties, whose error is left out of the fit's, too; these count
     the bias of the penalty, which makes them larger.
     """
-    monkeypatch.setattr(_joint_covariance, "penalty_error", lambda fit: 0.0)
+    monkeypatch.setattr(_rounds.Fitted, "penalty_error", 0.0)
     world = PaperWorld(p=2, reward_scale=5.0, seed=3001)
     panel = world.simulate(steps=6_000, units=300, seed=5)
     fit, states = deeppqr.PQR(discount=0.9, anchor=0).fit(panel), panel.state[::300]

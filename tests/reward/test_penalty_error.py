@@ -5,9 +5,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from deeppqr.learners import _penalty_error
+from deeppqr.learners._penalty_error import PENALTIES
 from deeppqr.learners._ridge_logit import best_penalty
-from deeppqr.reward import _penalty_error
-from deeppqr.reward._penalty_error import PENALTIES, penalty_error
 from deeppqr.reward._rounds import Fitted
 
 
@@ -48,14 +48,14 @@ def test_it_is_the_integral_over_each_groups_penalty(correlated):
             weights.append(prior * np.exp(0.5 * evidence))
         total += np.average(terms, axis=0, weights=weights)
     # Where no direction of a group is clipped, which would only add.
-    np.testing.assert_allclose(penalty_error(fit), total, atol=1e-6 * np.abs(bare).max())
+    np.testing.assert_allclose(fit.penalty_error, total, atol=1e-6 * np.abs(bare).max())
 
 
 def test_a_group_shrunk_to_zero_keeps_an_error():
     """Two coefficients of estimates zero: less than without a penalty, but not nothing."""
     fit = fitted(100 * np.eye(2), np.zeros(2), [0, 0])
     assert fit.penalty[0] > 1e6
-    found = penalty_error(fit) * 100
+    found = fit.penalty_error * 100
     np.testing.assert_allclose(found, found[0, 0] * np.eye(2), atol=1e-9)
     assert 0.1 < found[0, 0] < 1
 
@@ -66,7 +66,7 @@ def test_a_penalty_that_many_coefficients_tell_adds_little(rng):
     bare = np.linalg.inv(information + np.diag(fit.diagonal))
     # The penalty's own relative error is sqrt(2 / 400); a coefficient moves by the tenth of
     # itself that is shrunk, times this.
-    assert np.trace(penalty_error(fit)) < 0.01 * np.trace(bare)
+    assert np.trace(fit.penalty_error) < 0.01 * np.trace(bare)
 
 
 @pytest.mark.parametrize("size", [0.0, 0.5, 1.0, 2.0, 5.0])
@@ -78,7 +78,7 @@ def test_intervals_hold_coefficients_of_any_size(size, rng):
         right = information @ (truth + 0.1 * rng.normal(size=2))
         fit = fitted(information, right, group)
         bare = np.linalg.inv(information + np.diag(fit.diagonal))
-        error = np.sqrt(np.diag(bare + penalty_error(fit)))
+        error = np.sqrt(np.diag(bare + fit.penalty_error))
         held.append(np.abs(fit.theta - truth) < 1.96 * error)
     # Without the penalty's error 56 % at a size of 0.5 and 63 % at 1. Four errors of 400
     # pairs, whose coefficients share a penalty, below 95 %.
@@ -86,7 +86,7 @@ def test_intervals_hold_coefficients_of_any_size(size, rng):
 
 
 def test_no_direction_is_surer_than_with_the_penalty_found(correlated, monkeypatch):
-    values = np.linalg.eigvalsh(penalty_error(correlated))
+    values = np.linalg.eigvalsh(correlated.penalty_error)
     assert values.min() > -1e-12
     monkeypatch.setattr(_penalty_error, "TYPICAL", 1e-3)  # a prior that all is small
-    assert np.linalg.eigvalsh(penalty_error(correlated)).min() > -1e-12
+    assert np.linalg.eigvalsh(correlated.penalty_error).min() > -1e-12

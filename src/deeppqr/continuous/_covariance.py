@@ -13,7 +13,6 @@ from .._shapes import Codes, PerRow
 from ..learners._row_threads import sum_over_blocks
 from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
-from ..reward._penalty_error import penalty_error
 from ..reward._rounds import Fitted
 from ._problem import AmountProblem
 
@@ -52,7 +51,7 @@ def amount_covariance(
         part = effect[place[inside] - rows.start] * size[:, None]
         clustered += clusters.sum(part @ inverse, at=at)
     # Where rounds used a share of the rows, as if the others had been like them.
-    return inverse + penalty_error(fit) + clustered_covariance(clustered)
+    return inverse + fit.penalty_error + clustered_covariance(clustered)
 
 
 def _surprises(

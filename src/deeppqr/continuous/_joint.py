@@ -243,7 +243,7 @@ class _Task:
         theta[found.fit.basis.group >= 0] *= factor
         problem = found.problem
         problem.evaluate(problem.default + found.fit.basis(problem.state, theta), rounds=8)
-        return replace(found, fit=replace(found.fit, theta=theta))
+        return replace(found, fit=found.fit.moved_to(theta))
 
     def finish(self, found: _Found, scores: AmountScores, grid) -> AmountEstimate:
         """The reward as a function, with its errors and what is said of it."""

@@ -392,11 +392,12 @@ class _Task:
         penalty, effective = best_penalty(
             information, right, fit.basis.group, fit.penalty, 60
         )
-        fit = replace(fit, penalty=penalty, effective=effective, information=information)
+        of_all = {"information": information, "gradient": gradient}
+        fit = replace(fit, penalty=penalty, effective=effective, **of_all)
         theta = np.linalg.solve(information + np.diag(fit.diagonal), right)
         problem.evaluate(problem.default + fit.basis(problem.state, theta), rounds=6)
         note = f" and a step on all {everyone.rows:,}"
-        return _Found(problem, replace(fit, theta=theta), found.rows, note)
+        return _Found(problem, fit.moved_to(theta), found.rows, note)
 
     def shrunk(self, found: _Found, held_out: HeldOut) -> _Found:
         """Penalised coefficients multiplied by what held-out decisions prefer."""
@@ -404,7 +405,7 @@ class _Task:
         theta[found.fit.basis.group >= 0] *= held_out.factor
         problem = found.problem
         problem.evaluate(problem.default + found.fit.basis(problem.state, theta), rounds=8)
-        return replace(found, fit=replace(found.fit, theta=theta))
+        return replace(found, fit=found.fit.moved_to(theta))
 
     def finish(self, found: _Found, held_out: HeldOut) -> tuple[RewardFit, AnchorSolution]:
         """The reward as a function, with its value, its errors and what is said of it."""

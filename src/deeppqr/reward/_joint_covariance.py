@@ -9,7 +9,7 @@ left side of the value's equation and
 $C = \gamma\sum_i\sum_a\pi_a E[\phi(s')|s_i,a](Z_a - \bar Z)'$.
 The two parts are uncorrelated. The choices' is read as a posterior, $(H + \Lambda)^{-1}$,
 which counts the bias of the penalty (Nychka 1988), with what the penalties' own error adds
-(`_penalty_error.py`); the law's is clustered by unit.
+(`learners/_penalty_error.py`); the law's is clustered by unit.
 """
 
 from typing import NamedTuple
@@ -22,7 +22,6 @@ from ..panel._clusters import Clusters, clustered_covariance
 from ..panel._panel import Panel
 from ..panel.scan._rows import AllRows
 from ._decisions import Decisions
-from ._penalty_error import penalty_error
 from ._rounds import Fitted
 from ._value_problem import ValueProblem
 
@@ -66,7 +65,7 @@ def coefficient_covariance(
         # The law was learned on the panel alone, and its error moves all rows alike: the
         # effects are more, and as large as those of the panel.
         share *= (whole / everyone.weight) ** 2
-    choices = inverse + penalty_error(fit)
+    choices = inverse + fit.penalty_error
     return choices + clustered_covariance(clustered) / share, choices
 
 

@@ -8,7 +8,7 @@ as this rises: the rounds cannot diverge, and the last one is the best.
 """
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from .._errors import NotConvergedWarning
 from .._shapes import Codes, PerAction, PerRow, States
 from ..anchor._anchor_reward import AnchorReward
 from ..law._transition import AbstractTransition
+from ..learners._penalty_error import penalty_error
 from ..learners._ridge_logit import best_penalty, penalty_diagonal
 from ._value_function import NearestStates, ValueFeatures
 from ._value_problem import ValueProblem, pose_value_problem
@@ -65,6 +66,17 @@ class Fitted:
     @property
     def diagonal(self) -> np.ndarray:
         return penalty_diagonal(self.penalty, self.basis.group)
+
+    @property
+    def penalty_error(self) -> np.ndarray:
+        """What it adds to the coefficients' covariance that penalties were estimated."""
+        right = self.information @ self.theta + self.gradient
+        return penalty_error(self.information, right, self.penalty, self.basis.group)
+
+    def moved_to(self, theta: np.ndarray) -> "Fitted":
+        """Other coefficients on the same quadratic form of the likelihood."""
+        gradient = self.gradient + self.information @ (self.theta - theta)
+        return replace(self, theta=theta, gradient=gradient)
 
     @property
     def left_to_gain(self) -> float:
@@ -196,7 +208,7 @@ def maximise(
         before = problem.q, problem.left, problem.value_weight
         light = problem.discount * (successor @ step)
         change = basis.combine(columns, step) + problem.project(light)
-        accepted = False
+        accepted, shortest = False, None
         while length > MIN_LENGTH and not accepted:
             moved = theta + length * step
             problem.q, problem.left, problem.value_weight = before
@@ -205,8 +217,15 @@ def maximise(
             problem.evaluate(reward(moved), rounds=POLICY_ROUNDS)
             explained = problem.log_likelihood()
             gained = explained - 0.5 * diagonal @ moved**2 - now
-            accepted = gained > 1e-4 * length * slope and explained > least
+            if gained > 1e-4 * length * slope:
+                shortest = moved, problem.q, problem.left, problem.value_weight
+                accepted = explained > least
             length /= 2
+        if not accepted and shortest is not None:
+            # The penalties cannot be obeyed for so little: the shortest step towards them,
+            # and the next round asks for their evidence again.
+            moved, problem.q, problem.left, problem.value_weight = shortest
+            accepted = True
         if not accepted:
             problem.q, problem.left, problem.value_weight = before
             # What is left to gain is below the accuracy of V.

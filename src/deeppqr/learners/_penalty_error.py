@@ -12,10 +12,9 @@ standard deviation $\lambda_g^{-1/2}$, the other penalties held.
 """
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from ..learners._ridge_logit import MAX_PENALTY
-from ._rounds import Fitted
+from ._ridge_logit import MAX_PENALTY, penalty_diagonal
 
 # Penalties integrated over: from those of coefficients of a size of 30, when one standard
 # deviation of a column is 30 log-odds, to those of zero. With half or twice as many points
@@ -27,18 +26,30 @@ PENALTIES = np.geomspace(1e-3, MAX_PENALTY, 400)
 TYPICAL = 1.0
 
 
-def penalty_error(fit: Fitted) -> Float[np.ndarray, "coefficient coefficient"]:
+def penalty_error(
+    information: Float[np.ndarray, "coefficient coefficient"],
+    right: Float[np.ndarray, " coefficient"],
+    penalty: Float[np.ndarray, " group"],
+    group: Int[np.ndarray, " coefficient"],
+) -> Float[np.ndarray, "coefficient coefficient"]:
     """The covariance to be added to $(H + \\Lambda)^{-1}$.
+
+    Parameters
+    ----------
+    information, right
+        The likelihood is quadratic, and without penalties largest where the information
+        times the coefficients is `right`.
+    penalty, group
+        Of each group, and the group of each coefficient.
 
     References
     ----------
     [gelman2006variance]; [wood2016smoothing].
     """
-    system = fit.information + np.diag(fit.diagonal)
-    right = system @ fit.theta
+    system = information + np.diag(penalty_diagonal(penalty, group))
     found = np.zeros_like(system)
-    for number, penalty in enumerate(fit.penalty):
-        own = fit.basis.group == number
+    for number, chosen in enumerate(penalty):
+        own = group == number
         if not own.any():
             continue
         rest = ~own
@@ -46,9 +57,9 @@ def penalty_error(fit: Fitted) -> Float[np.ndarray, "coefficient coefficient"]:
         across = system[np.ix_(rest, own)]
         given = np.column_stack([across, right[rest]])
         follows = np.linalg.solve(system[np.ix_(rest, rest)], given)
-        block = fit.information[np.ix_(own, own)] - across.T @ follows[:, :-1]
+        block = information[np.ix_(own, own)] - across.T @ follows[:, :-1]
         target = right[own] - across.T @ follows[:, -1]
-        added = _of_group(block, target, float(penalty))
+        added = _of_group(block, target, float(chosen))
         through = np.zeros((len(own), int(own.sum())))
         through[own], through[rest] = np.eye(int(own.sum())), -follows[:, :-1]
         found += through @ added @ through.T
